@@ -1,0 +1,131 @@
+"""FactorSpace: the factors behind a data set, as names, sizes and a numbering.
+
+An index is the position of a combination in the order in which the last factor varies fastest,
+counting only the combinations that exist. Draws are uniform over those combinations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from unweave.types import Factors, IndexArray, UserError, unknown_name
+
+
+@dataclass(frozen=True, eq=False)
+class FactorSpace:
+    """Names, sizes and values of factors; which combinations exist; index to factors and back."""
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    values: tuple[np.ndarray, ...] = ()
+    """For each factor what its classes mean (radians, names, ...); the class numbers if empty."""
+    cells: np.ndarray | None = None
+    """Sorted positions in the full grid of the combinations that exist; None means all of them."""
+    _by_value: dict[tuple[int, int], np.ndarray] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.names) != len(self.sizes) or not self.names:
+            raise UserError(f"{len(self.names)} factor names for {len(self.sizes)} factor sizes")
+        if any(s < 1 for s in self.sizes):
+            raise UserError(f"factor sizes must be at least 1, got {self.sizes}")
+        if not self.values:
+            object.__setattr__(self, "values", tuple(np.arange(s) for s in self.sizes))
+        if [len(v) for v in self.values] != list(self.sizes):
+            raise UserError("each factor needs one value for each of its classes")
+        if self.cells is not None:
+            cells = np.unique(np.asarray(self.cells, dtype=np.int64))
+            if len(cells) == 0 or cells[0] < 0 or cells[-1] >= self.grid_size:
+                raise UserError("the combinations of a data set must lie in its factor grid")
+            object.__setattr__(self, "cells", cells)
+
+    @classmethod
+    def from_rows(cls, names: Sequence[str], rows: Factors,
+                  sizes: Sequence[int] | None = None) -> FactorSpace:
+        """The space of those combinations that occur in `rows`."""
+        rows = np.asarray(rows, dtype=np.int64)
+        sizes = tuple(int(s) for s in (rows.max(axis=0) + 1 if sizes is None else sizes))
+        return cls(tuple(names), sizes, cells=np.ravel_multi_index(tuple(rows.T), sizes))
+
+    @property
+    def grid_size(self) -> int:
+        """Number of combinations in the full grid."""
+        return int(np.prod(self.sizes, dtype=np.int64))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every combination exists."""
+        return self.cells is None or len(self.cells) == self.grid_size
+
+    def __len__(self) -> int:
+        return self.grid_size if self.cells is None else len(self.cells)
+
+    def factors(self, index: IndexArray | Sequence[int] | int) -> Factors:
+        """Factor classes `[sample, factor]` of the combinations at `index`."""
+        index = np.atleast_1d(np.asarray(index, dtype=np.int64))
+        if len(index) and (index.min() < 0 or index.max() >= len(self)):
+            raise UserError(f"index {index.min()}..{index.max()} is outside 0..{len(self) - 1}")
+        cells = index if self.cells is None else self.cells[index]
+        return np.stack(np.unravel_index(cells, self.sizes), axis=-1).astype(np.int64)
+
+    def index(self, factors: Factors | Sequence[Sequence[int]]) -> IndexArray:
+        """The index of each row of factor classes; rows that do not exist are refused."""
+        factors = np.atleast_2d(np.asarray(factors, dtype=np.int64))
+        if factors.shape[-1] != len(self.sizes):
+            raise UserError(f"expected {len(self.sizes)} factors a row ({', '.join(self.names)}), "
+                            f"got {factors.shape[-1]}")
+        if ((factors < 0) | (factors >= np.array(self.sizes))).any():
+            raise UserError(f"factor classes must lie below the sizes {self.sizes}")
+        cells = np.ravel_multi_index(tuple(factors.T), self.sizes).astype(np.int64)
+        if self.cells is None:
+            return cells
+        index = np.minimum(np.searchsorted(self.cells, cells), len(self.cells) - 1)
+        if (self.cells[index] != cells).any():
+            row = factors[np.flatnonzero(self.cells[index] != cells)[0]]
+            raise UserError(f"no image has the factors {tuple(int(v) for v in row)}")
+        return index
+
+    def draw(self, num: int, rng: np.random.Generator) -> IndexArray:
+        """`num` uniform draws of an index."""
+        return rng.integers(len(self), size=num)
+
+    def draw_fixed(self, num: int, fixed: Mapping[str | int, int],
+                   rng: np.random.Generator) -> IndexArray:
+        """`num` uniform draws among the combinations in which some factors have given classes."""
+        positions = {self.position(k): int(v) for k, v in fixed.items()}
+        for k, v in positions.items():
+            if not 0 <= v < self.sizes[k]:
+                raise UserError(f"{self.names[k]} has classes 0..{self.sizes[k] - 1}, got {v}")
+        if self.cells is None:
+            rows = np.empty((num, len(self.sizes)), dtype=np.int64)
+            for k, size in enumerate(self.sizes):
+                rows[:, k] = positions[k] if k in positions else rng.integers(size, size=num)
+            return self.index(rows)
+        found: np.ndarray | None = None
+        for k, v in positions.items():
+            rows = self._rows_with(k, v)
+            found = rows if found is None else np.intersect1d(found, rows, assume_unique=True)
+        if found is None:
+            return self.draw(num, rng)
+        if len(found) == 0:
+            said = ", ".join(f"{self.names[k]}={v}" for k, v in positions.items())
+            raise UserError(f"no image has {said}")
+        return found[rng.integers(len(found), size=num)]
+
+    def position(self, factor: str | int) -> int:
+        """The column of a factor, by name or number."""
+        if isinstance(factor, str):
+            if factor not in self.names:
+                raise unknown_name("factor", factor, self.names)
+            return self.names.index(factor)
+        if not 0 <= factor < len(self.names):
+            raise UserError(f"factor {factor} is outside 0..{len(self.names) - 1}")
+        return int(factor)
+
+    def _rows_with(self, factor: int, value: int) -> np.ndarray:
+        if (factor, value) not in self._by_value:
+            column = np.unravel_index(self.cells, self.sizes)[factor]
+            self._by_value[factor, value] = np.flatnonzero(column == value)
+        return self._by_value[factor, value]
