@@ -1,0 +1,33 @@
+"""Packing: which runs share a stack, and how many run side by side on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from unweave.config import RunConfig
+from unweave.objectives import letters
+
+
+def per_run_letters(method: str) -> frozenset[str]:
+    """Letters of a method that may differ within a stack."""
+    return frozenset(k for k, letter in letters(method).items() if letter.per_run)
+
+
+def pack(configs: Sequence[RunConfig], starts: Sequence[int]) -> list[list[int]]:
+    """Groups of positions in `configs` that can train together: equal pack key, equal start."""
+    groups: dict[tuple, list[int]] = {}
+    for i, (config, start) in enumerate(zip(configs, starts)):
+        key = (start, *config.pack_key(per_run_letters(config.method)))
+        groups.setdefault(key, []).append(i)
+    return list(groups.values())
+
+
+def lanes(group: Sequence[int], device: torch.device) -> list[list[int]]:
+    """How a group is laid out on a device: one stack on a GPU; on a CPU one run after another.
+
+    A CPU has no idle units for a second model to fill, and one model's activations stay in cache
+    when its whole step runs before the next model's: `bench/cpu.py` prints both.
+    """
+    return [[i] for i in group] if device.type == "cpu" else [list(group)]
