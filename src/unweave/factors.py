@@ -14,6 +14,13 @@ import numpy as np
 from unweave.types import Factors, IndexArray, UserError, unknown_name
 
 
+def _integers(kind: str, values: object) -> np.ndarray:
+    array = np.asarray(values)
+    if array.size and array.dtype.kind not in "iu":
+        raise UserError(f"{kind} must be a whole number, got values of type {array.dtype}")
+    return array.astype(np.int64, copy=False)
+
+
 @dataclass(frozen=True, eq=False)
 class FactorSpace:
     """Names, sizes and values of factors; which combinations exist; index to factors and back."""
@@ -39,14 +46,19 @@ class FactorSpace:
             cells = np.unique(np.asarray(self.cells, dtype=np.int64))
             if len(cells) == 0 or cells[0] < 0 or cells[-1] >= self.grid_size:
                 raise UserError("the combinations of a data set must lie in its factor grid")
-            object.__setattr__(self, "cells", cells)
+            object.__setattr__(self, "cells", None if len(cells) == self.grid_size else cells)
 
     @classmethod
     def from_rows(cls, names: Sequence[str], rows: Factors,
                   sizes: Sequence[int] | None = None) -> FactorSpace:
         """The space of those combinations that occur in `rows`."""
-        rows = np.asarray(rows, dtype=np.int64)
+        rows = _integers("a factor class", rows)
+        if rows.ndim != 2 or rows.shape[0] == 0 or rows.shape[1] != len(names):
+            raise UserError(f"factors must be [sample, {len(names)}] with at least one row for the "
+                            f"names {', '.join(names)}, got the shape {list(rows.shape)}")
         sizes = tuple(int(s) for s in (rows.max(axis=0) + 1 if sizes is None else sizes))
+        if (rows < 0).any() or (rows >= np.array(sizes)).any():
+            raise UserError(f"factor classes must lie in 0..size - 1 for the sizes {sizes}")
         return cls(tuple(names), sizes, cells=np.ravel_multi_index(tuple(rows.T), sizes))
 
     @property
@@ -57,22 +69,29 @@ class FactorSpace:
     @property
     def is_complete(self) -> bool:
         """Whether every combination exists."""
-        return self.cells is None or len(self.cells) == self.grid_size
+        return self.cells is None
 
     def __len__(self) -> int:
         return self.grid_size if self.cells is None else len(self.cells)
 
-    def factors(self, index: IndexArray | Sequence[int] | int) -> Factors:
-        """Factor classes `[sample, factor]` of the combinations at `index`."""
-        index = np.atleast_1d(np.asarray(index, dtype=np.int64))
+    def checked(self, index: IndexArray | Sequence[int] | int) -> IndexArray:
+        """`index` as an int64 array, if all of it lies in this space."""
+        index = np.atleast_1d(_integers("an index", index))
+        if index.ndim != 1:
+            raise UserError(f"an index is one row of numbers, got the shape {list(index.shape)}")
         if len(index) and (index.min() < 0 or index.max() >= len(self)):
             raise UserError(f"index {index.min()}..{index.max()} is outside 0..{len(self) - 1}")
+        return index
+
+    def factors(self, index: IndexArray | Sequence[int] | int) -> Factors:
+        """Factor classes `[sample, factor]` of the combinations at `index`."""
+        index = self.checked(index)
         cells = index if self.cells is None else self.cells[index]
         return np.stack(np.unravel_index(cells, self.sizes), axis=-1).astype(np.int64)
 
     def index(self, factors: Factors | Sequence[Sequence[int]]) -> IndexArray:
         """The index of each row of factor classes; rows that do not exist are refused."""
-        factors = np.atleast_2d(np.asarray(factors, dtype=np.int64))
+        factors = np.atleast_2d(_integers("a factor class", factors))
         if factors.shape[-1] != len(self.sizes):
             raise UserError(f"expected {len(self.sizes)} factors a row ({', '.join(self.names)}), "
                             f"got {factors.shape[-1]}")
@@ -86,6 +105,19 @@ class FactorSpace:
             row = factors[np.flatnonzero(self.cells[index] != cells)[0]]
             raise UserError(f"no image has the factors {tuple(int(v) for v in row)}")
         return index
+
+    def has(self, row: Sequence[int] | np.ndarray) -> bool:
+        """Whether the combination of factor classes `row` exists."""
+        row = _integers("a factor class", row)
+        if row.shape != (len(self.sizes),):
+            raise UserError(f"expected one row of {len(self.sizes)} factors, got {list(row.shape)}")
+        if (row < 0).any() or (row >= np.array(self.sizes)).any():
+            return False
+        if self.cells is None:
+            return True
+        cell = np.ravel_multi_index(tuple(row), self.sizes)
+        at = np.searchsorted(self.cells, cell)
+        return bool(at < len(self.cells) and self.cells[at] == cell)
 
     def draw(self, num: int, rng: np.random.Generator) -> IndexArray:
         """`num` uniform draws of an index."""
