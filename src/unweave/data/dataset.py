@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -42,6 +42,7 @@ Gather = Callable[[Tensor], Tensor]
 _CHUNK = 256
 
 
+@runtime_checkable
 class Pixels(Protocol):
     """One stored image for each index."""
 
@@ -232,7 +233,7 @@ class DatasetEntry:
         return self.space.sizes
 
 
-def table_dataset(images: UInt8[np.ndarray, "sample ..."], factors: Factors, names: Sequence[str],
+def table_dataset(images: UInt8[np.ndarray, "image ..."], factors: Factors, names: Sequence[str],
                   *, sizes: Sequence[int] | None = None, name: str = "table") -> FactorDataset:
     """A data set from arrays in memory: bytes `[n, h, w]` or `[n, h, w, c]`, classes `[n, factor]`.
 

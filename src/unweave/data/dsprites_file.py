@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,9 @@ from unweave.types import UserError
 FILE_NAME = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz"
 _WANTED = "expected the dSprites npz or hdf5 with `imgs` (n, 64, 64) of bytes 0 and 1"
 _SLICE = 4096
-_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError)
+# What zipfile, zlib, h5py and numpy's parser of headers raise on damaged bytes.
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError, SyntaxError,
+           tokenize.TokenError, NotImplementedError)
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,8 @@ def _opened(path: Path) -> Iterator[_Opened]:
         except UserError:
             raise
         except _BROKEN as error:
-            raise UserError(f"{path} cannot be read ({error}): it may be damaged or cut short, "
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise UserError(f"{path} cannot be read ({reason}): it may be damaged or cut short, "
                             "fetch it again") from error
 
 
@@ -177,7 +181,7 @@ def _open_hdf5(path: Path, stack: contextlib.ExitStack) -> _Opened:
     return _Opened(images.shape[0], _index(path, classes, images.shape[0]), slices())
 
 
-def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+def _npy_header(stream: zipfile.ZipExtFile) -> tuple[tuple[int, ...], bool, np.dtype]:
     version = np.lib.format.read_magic(stream)
     read = {(1, 0): np.lib.format.read_array_header_1_0,
             (2, 0): np.lib.format.read_array_header_2_0}.get(version)
@@ -208,7 +212,7 @@ def _index(path: Path, classes: np.ndarray | None, num_images: int) -> np.ndarra
     return dsprites.SPACE.index(rows)
 
 
-def _read_exactly(stream: IO[bytes], num_bytes: int) -> bytes:
+def _read_exactly(stream: zipfile.ZipExtFile, num_bytes: int) -> bytes:
     raw = stream.read(num_bytes)
     if len(raw) != num_bytes:
         raise EOFError("the images end early")

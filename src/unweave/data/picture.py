@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from unweave.data.dataset import FactorDataset
 from unweave.random import Purpose, numpy_generator
 from unweave.types import ImageArray, UInt8, UserError
 
-Sheet = UInt8[np.ndarray, "height width channel"]
+Sheet = UInt8[np.ndarray, "row column channel"]
 
 _GAP = 2
 _GREY = 128
@@ -73,6 +74,7 @@ def save_png(sheet: Sheet, path: str | Path) -> Path:
         image.save(draft, format="PNG")
         os.replace(draft, path)
     except OSError as error:
-        draft.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            draft.unlink()
         raise UserError(f"cannot write {path} ({error}): choose a place you may write") from error
     return path

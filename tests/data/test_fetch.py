@@ -1,0 +1,192 @@
+"""Downloads, from a server on this machine."""
+
+import hashlib
+import io
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from unweave.data import fetch as fetch_function
+from unweave.data.fetch import SOURCES, Source, data_folder, fetch, stored_path
+from unweave.data.painting import read_painting
+from unweave.types import UserError
+
+BODY = np.random.Generator(np.random.Philox(0)).bytes(300_000)
+
+
+class Server:
+    """Serves bytes by path; can refuse ranges, or break off after some bytes."""
+
+    def __init__(self) -> None:
+        self.files, self.ranges, self.asked = {"/file": BODY}, True, []
+        self.break_after: int | None = None
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer.answer(self)
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}"
+
+    def answer(self, request: BaseHTTPRequestHandler) -> None:
+        wanted = request.headers.get("Range")
+        self.asked.append(wanted)
+        body = self.files.get(request.path)
+        start = int(wanted[6:-1]) if wanted and self.ranges else 0
+        if body is None or start >= len(body):
+            request.send_error(404 if body is None else 416)
+            return
+        request.send_response(206 if wanted and self.ranges else 200)
+        request.send_header("Content-Length", str(len(body) - start))
+        request.end_headers()
+        request.wfile.write(body[start:][:self.break_after])
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = Server()
+    thread = threading.Thread(target=server.http.serve_forever, args=(0.01,))
+    thread.start()
+    yield server
+    server.http.shutdown()
+    thread.join()
+    server.http.server_close()
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for proxy in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(proxy, raising=False)
+        monkeypatch.delenv(proxy.upper(), raising=False)
+    monkeypatch.setenv("UNWEAVE_DATA", str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+def source(monkeypatch: pytest.MonkeyPatch, *urls: str, **checks: object) -> None:
+    if not checks:
+        checks = {"sha256": hashlib.sha256(BODY).hexdigest()}
+    entry = Source(urls=urls, file="file.bin", licence="none", summary="a test", **checks)
+    monkeypatch.setitem(SOURCES, "thing", entry)
+
+
+def test_fetch(server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source(monkeypatch, server.url + "/file")
+    seen = []
+    path = fetch("thing", progress=lambda had, total: seen.append((had, total)))
+    assert path == folder / "file.bin" == stored_path("thing")
+    assert path.read_bytes() == BODY
+    assert seen[-1] == (len(BODY), len(BODY))
+    record = json.loads((folder / "file.bin.source.json").read_text())
+    assert record["sha256"] == hashlib.sha256(BODY).hexdigest()
+    assert record["url"] == server.url + "/file"
+    assert sorted(p.name for p in folder.iterdir()) == ["file.bin", "file.bin.source.json"]
+    assert fetch("thing") == path
+    assert len(server.asked) == 1
+    assert fetch_function is fetch
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_a_broken_download_is_taken_up(server: Server, folder: Path, ranges: bool,
+                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    source(monkeypatch, server.url + "/file")
+    server.break_after = 100_000
+    with pytest.raises(UserError, match="broke after 100000 of 300000 bytes"):
+        fetch("thing")
+    assert not (folder / "file.bin").exists()
+    server.break_after, server.ranges = None, ranges
+    assert fetch("thing").read_bytes() == BODY
+    assert server.asked == [None, "bytes=100000-"]
+
+
+def test_a_whole_part_is_only_checked(server: Server, folder: Path,
+                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    url = server.url + "/file"
+    source(monkeypatch, url)
+    folder.mkdir()
+    mark = hashlib.sha256(url.encode()).hexdigest()[:8]
+    (folder / f"file.bin.{mark}.part").write_bytes(BODY)
+    assert fetch("thing").read_bytes() == BODY
+
+
+@pytest.mark.parametrize("checks", [{"sha256": "0" * 64}, {"num_bytes": 5},
+                                    {"check": read_painting}])
+def test_a_wrong_file_is_refused(server: Server, folder: Path, checks: dict[str, object],
+                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    source(monkeypatch, server.url + "/file", **checks)
+    with pytest.raises(UserError, match="refused and removed"):
+        fetch("thing")
+    assert list(folder.iterdir()) == []
+
+
+def test_a_stored_file_with_another_checksum_is_told(
+        folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source(monkeypatch, "http://127.0.0.1:9/file")
+    folder.mkdir()
+    (folder / "file.bin").write_bytes(b"other")
+    with pytest.raises(UserError, match="another SHA-256"):
+        fetch("thing")
+
+
+def test_the_next_address_is_tried(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    source(monkeypatch, server.url + "/none", server.url + "/file")
+    assert fetch("thing").read_bytes() == BODY
+
+
+def test_offline(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, not listening: connections are refused
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/file"
+        source(monkeypatch, url)
+        with pytest.raises(UserError, match="could not fetch thing") as caught:
+            fetch("thing")
+    assert str(folder / "file.bin") in str(caught.value)
+    assert url in str(caught.value)
+
+
+def test_a_painting_is_checked_for_being_one(server: Server,
+                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer = io.BytesIO()
+    Image.new("RGB", (300, 400), (9, 8, 7)).save(buffer, format="PNG")
+    server.files["/scream"] = buffer.getvalue()
+    source(monkeypatch, server.url + "/scream", check=SOURCES["scream"].check)
+    assert read_painting(fetch("thing")).shape[2] == 3
+
+
+def test_names_and_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="known are scream"):
+        fetch("screem!")
+    monkeypatch.delenv("UNWEAVE_DATA")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("sys.platform", "linux")
+    assert data_folder() == tmp_path / "unweave"
+    monkeypatch.setattr("sys.platform", "win32")
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
+    assert data_folder() == tmp_path / "local" / "unweave"
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert data_folder().parts[-3:] == ("Library", "Caches", "unweave")
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path,
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("UNWEAVE_DATA", str(tmp_path / "file" / "below"))
+    with pytest.raises(UserError, match="set UNWEAVE_DATA"):
+        fetch("scream")
+
+
+def test_every_source_can_be_checked() -> None:
+    for entry in SOURCES.values():
+        assert entry.urls
+        assert entry.licence
+        assert entry.sha256 is not None or entry.check is not None
