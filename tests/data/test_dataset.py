@@ -154,3 +154,26 @@ def test_bad_tables() -> None:
         table_dataset(pictures(6, 4), GRID, ("a", "b"))
     with pytest.raises(UserError, match="names a"):
         table_dataset(pictures(6, 4, 4), GRID, ("a",))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@ALL
+def test_a_cuda_graph_holds_a_batch(open_data: Open, name: str) -> None:
+    data = open_data(name)
+    resident, index = data.on("cuda"), torch.zeros(2, 3, dtype=torch.int64, device="cuda")
+    numbers = draw(3, 64, 64, 3).cuda()
+
+    def numbers_on_device(*shape: int) -> torch.Tensor:
+        return numbers.flatten(1)[:, :int(np.prod(shape))].reshape(2, *shape)
+
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        resident.batch(index, numbers_on_device)  # warm up outside the graph
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        batch = resident.batch(index, numbers_on_device)
+    index.copy_(torch.from_numpy(INDEX.reshape(2, 3)))
+    graph.replay()
+    expected = data.on("cpu").batch(index.cpu(), lambda *shape: numbers_on_device(*shape).cpu())
+    torch.testing.assert_close(batch.cpu(), expected)
