@@ -1,0 +1,107 @@
+"""What a metric declares about itself, and what a score carries with it.
+
+A metric is a pure function and this record; there is no class to derive from. Its file ends with
+`METRIC = Metric(...)`, and `registry.py` names it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from unweave.types import Range, unknown_name
+
+CONVENTIONS = ("paper", "study2019")
+"""`paper`: our best reading of the metric's own paper. `study2019`: what produced the published
+scores of Locatello et al. 2019."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """One number of a metric: the values it may take and which way is better (None: neither)."""
+
+    range: Range
+    higher_is_better: bool | None = True
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric: its function, the draw it needs, its keys, its paper, its settings by convention.
+
+    `function(codes, factors, **settings)` for a draw of points, or
+    `function(codes, groups, fixed, points=..., **settings)` for a draw with groups: see
+    `sampling.Draw`. `num_train` is passed where the function has such a parameter. `bootstrap`
+    has the function's parameters, preceded by a generator and a number of replicates, and gives
+    for some of the keys an array of that many replicates.
+    """
+
+    name: str
+    function: Callable[..., dict[str, float]]
+    draw: Callable[..., Any]
+    keys: Mapping[str, Key]
+    paper: str
+    version: str
+    summary: str
+    conventions: Mapping[str, Mapping[str, Any]]
+    bootstrap: Callable[..., dict[str, Any]] | None = None
+
+    @property
+    def range(self) -> Range:
+        """The values of the main key, which is the first."""
+        return next(iter(self.keys.values())).range
+
+    @property
+    def higher_is_better(self) -> bool | None:
+        """The direction of the main key."""
+        return next(iter(self.keys.values())).higher_is_better
+
+    def settings(self, convention: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
+        """A convention's settings with those overrides that this metric knows."""
+        if convention not in self.conventions:
+            raise unknown_name("convention", convention, self.conventions)
+        own = dict(self.conventions[convention])
+        return own | {k: v for k, v in overrides.items() if k in own}
+
+
+def accepted(function: Callable[..., Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those settings that are parameters of a function."""
+    known = inspect.signature(function).parameters
+    return {k: v for k, v in settings.items() if k in known}
+
+
+@dataclass(frozen=True)
+class Score:
+    """One number and what is needed to judge it. Plain values only."""
+
+    key: str
+    value: float
+    low: float | None
+    """95 % bootstrap interval of `value`; None where it was not asked for or is not defined."""
+    high: float | None
+    chance: float | None
+    """The score of shuffled codes: what no information at all scores here."""
+    ceiling: float | None
+    """The score of the factors themselves as codes: what can be reached in this convention."""
+    range_low: float
+    range_high: float
+    higher_is_better: bool | None
+    metric: str
+    convention: str
+    version: str
+    paper: str
+    seed: int
+    num_points: int
+    num_groups: int
+    group_size: int
+    num_rows: int
+    """How many different rows (images) were looked at."""
+    num_latents: int
+    overridden: tuple[str, ...] = ()
+    """Settings that differ from the convention."""
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by name, with `overridden` as a list."""
+        return asdict(self) | {"overridden": list(self.overridden)}

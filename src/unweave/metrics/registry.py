@@ -1,0 +1,12 @@
+"""Every metric by name. To add one: a file that ends with `METRIC = Metric(...)`, a line here."""
+
+from __future__ import annotations
+
+from unweave.metrics.factor_vae import METRIC as FACTOR_VAE
+from unweave.metrics.mig import METRIC as MIG
+from unweave.metrics.record import Metric
+
+METRICS: dict[str, Metric] = {metric.name: metric for metric in (
+    MIG,
+    FACTOR_VAE,
+)}

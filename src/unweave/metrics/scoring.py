@@ -1,0 +1,211 @@
+"""Scores of codes: from plain arrays, or from an encoder and the factor space of its data.
+
+Both go through a `Plan`: which metrics, with which settings, on which rows. A plan depends on the
+data and the evaluation seed but on no code, so one plan serves every run of a study, and the rows
+that all its metrics need are encoded once.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from unweave.factors import FactorSpace
+from unweave.metrics.arrays import ArrayLike, as_codes, as_factors
+from unweave.metrics.record import CONVENTIONS, Metric, Score, accepted
+from unweave.metrics.registry import METRICS
+from unweave.metrics.sampling import BOOTSTRAP, SHUFFLE, Draw, RowSource, Source, SpaceSource
+from unweave.random import Purpose, numpy_generator
+from unweave.types import Factors, IndexArray, UserError, unknown_name
+
+NUM_REPLICATES = 200
+
+LOOKUP_ROWS = 1 << 25
+"""Data sets up to this size find positions in a table, larger ones by bisection."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Metrics, their settings and their rows. `index` holds the rows to encode, sorted, once each.
+
+    Draws are in positions of `index`; `factors` are the factors of those rows.
+    """
+
+    metrics: tuple[Metric, ...]
+    settings: tuple[dict[str, Any], ...]
+    draws: tuple[Draw, ...]
+    index: IndexArray
+    factors: Factors
+    convention: str
+    seed: int
+    overridden: tuple[tuple[str, ...], ...]
+    _ceilings: dict[str, dict[str, float]] = field(default_factory=dict, repr=False)
+
+    def score(self, codes: ArrayLike, *, details: bool = True) -> list[Score]:
+        """A record for every key of every metric; `codes` belong to the rows of `index`.
+
+        `details` adds the bootstrap interval, the noise floor and the ceiling.
+        """
+        codes = as_codes(codes)
+        if len(codes) != len(self.index):
+            raise UserError(f"this plan needs the codes of {len(self.index)} rows, got those of "
+                            f"{len(codes)}")
+        records: list[Score] = []
+        for i in range(len(self.metrics)):
+            records += self._records(i, codes, details)
+        return records
+
+    def _records(self, i: int, codes: np.ndarray, details: bool) -> list[Score]:
+        metric, draw = self.metrics[i], self.draws[i]
+        values = self._evaluate(i, metric.function, codes)
+        replicates: dict[str, np.ndarray] = {}
+        chance: dict[str, float] = {}
+        ceiling: dict[str, float] = {}
+        if details:
+            rng = numpy_generator(self.seed, Purpose.EVALUATION, SHUFFLE)
+            chance = self._evaluate(i, metric.function, codes, rows=draw.shuffled(rng))
+            ceiling = self._ceiling(i)
+            if metric.bootstrap is not None:
+                rng = numpy_generator(self.seed, Purpose.EVALUATION, BOOTSTRAP)
+                replicates = self._evaluate(i, metric.bootstrap, codes, rng, NUM_REPLICATES)
+        records = []
+        for key, value in values.items():
+            said = metric.keys[key]
+            low, high = _interval(value, replicates.get(key), said.range.low, said.range.high)
+            records.append(Score(
+                key=key, value=value, low=low, high=high, chance=chance.get(key),
+                ceiling=ceiling.get(key), range_low=said.range.low, range_high=said.range.high,
+                higher_is_better=said.higher_is_better, metric=metric.name,
+                convention=self.convention, version=metric.version, paper=metric.paper,
+                seed=self.seed, num_points=len(draw.points),
+                num_groups=0 if draw.groups is None else len(draw.groups),
+                group_size=0 if draw.groups is None else draw.groups.shape[1],
+                num_rows=len(self.index), num_latents=codes.shape[1],
+                overridden=self.overridden[i], settings=dict(self.settings[i])))
+        return records
+
+    def _ceiling(self, i: int) -> dict[str, float]:
+        name = self.metrics[i].name
+        if name not in self._ceilings:
+            codes = self.factors.astype(np.float64)
+            self._ceilings[name] = self._evaluate(i, self.metrics[i].function, codes)
+        return self._ceilings[name]
+
+    def _evaluate(self, i: int, function: Callable[..., Any], codes: np.ndarray,
+                  *before: Any, rows: Draw | None = None) -> dict[str, Any]:
+        """Call a metric; `rows` are those whose codes it sees, if not those of its draw."""
+        draw = self.draws[i]
+        rows = draw if rows is None else rows
+        settings = accepted(function, {**self.settings[i], "num_train": draw.num_train})
+        if draw.groups is None:
+            return function(*before, codes[rows.points], self.factors[draw.points], **settings)
+        return function(*before, codes, rows.groups, draw.fixed, points=rows.points, **settings)
+
+
+def plan_scores(space: FactorSpace, *, metrics: str | Iterable[str] | None = None,
+                convention: str = "study2019", seed: int = 0, **overrides: Any) -> Plan:
+    """The plan that scores encoders of a data set: encode `plan.index`, call `plan.score`.
+
+    Keyword arguments replace settings of the convention in every metric that has them
+    (`num_train_votes=1000`), and are recorded in the scores.
+    """
+    return _plan(SpaceSource(space, seed), space.factors, metrics, convention, seed, overrides)
+
+
+def score_dataset(encode: Callable[[np.ndarray], ArrayLike], space: FactorSpace, *,
+                  metrics: str | Iterable[str] | None = None, convention: str = "study2019",
+                  seed: int = 0, details: bool = True, **overrides: Any) -> list[Score]:
+    """Scores of one encoder. `encode(index)` is called once and gives codes `[sample, latent]`."""
+    plan = plan_scores(space, metrics=metrics, convention=convention, seed=seed, **overrides)
+    return plan.score(encode(plan.index), details=details)
+
+
+def score_records(codes: ArrayLike, factors: ArrayLike, *,
+                  metrics: str | Iterable[str] | None = None, convention: str = "study2019",
+                  seed: int = 0, num_train: int | None = None, details: bool = True,
+                  **overrides: Any) -> list[Score]:
+    """Scores of given rows: codes `[sample, latent]`, factors `[sample, factor]`.
+
+    The rows play the part of the data set: points are all of them, groups are made from those that
+    share a value. With `num_train` the first rows train and the rest test.
+    """
+    codes = as_codes(codes)
+    factors = as_factors(factors, len(codes))
+    for k in np.flatnonzero((factors == factors[:1]).all(axis=0)):
+        if factors.shape[1] > 1:
+            warnings.warn(f"factor {k} is constant in these rows and is left out of the scores",
+                          stacklevel=2)
+    source = RowSource(factors, seed, num_train)
+    plan = _plan(source, lambda index: factors[index], metrics, convention, seed, overrides)
+    return plan.score(codes, details=details)
+
+
+def score(codes: ArrayLike, factors: ArrayLike, *, metrics: str | Iterable[str] | None = None,
+          convention: str = "study2019", seed: int = 0, num_train: int | None = None,
+          **overrides: Any) -> dict[str, float]:
+    """The scores alone, by key: `score(codes, factors)["mig"]`. See `score_records`."""
+    records = score_records(codes, factors, metrics=metrics, convention=convention, seed=seed,
+                            num_train=num_train, details=False, **overrides)
+    return {record.key: record.value for record in records}
+
+
+def _plan(source: Source, factors: Callable[[np.ndarray], Factors],
+          names: str | Iterable[str] | None, convention: str, seed: int,
+          overrides: Mapping[str, Any]) -> Plan:
+    metrics = _chosen(names)
+    if convention not in CONVENTIONS:
+        raise unknown_name("convention", convention, CONVENTIONS)
+    known = {name for m in metrics for name in m.conventions[convention]}
+    for name in overrides:
+        if name not in known:
+            raise unknown_name("setting", name, sorted(known))
+    settings = [m.settings(convention, overrides) for m in metrics]
+    draws = [m.draw(source, **accepted(m.draw, s)) for m, s in zip(metrics, settings)]
+    if isinstance(source, RowSource):
+        index = source.points(None)
+    else:
+        index, draws = _together(draws, len(source.space))
+    for own, draw in zip(settings, draws):
+        if "num_points" in own:
+            own["num_points"] = len(draw.points)
+    overridden = tuple(tuple(k for k in overrides if k in s) for s in settings)
+    return Plan(metrics, tuple(settings), tuple(draws), index, factors(index), convention, seed,
+                overridden)
+
+
+def _together(draws: list[Draw], num_rows: int) -> tuple[np.ndarray, list[Draw]]:
+    """The sorted rows of all draws, once each, and the draws in positions among them."""
+    if num_rows > LOOKUP_ROWS:
+        index = np.unique(np.concatenate([draw.rows() for draw in draws]))
+        return index, [d.renumbered(lambda rows: np.searchsorted(index, rows)) for d in draws]
+    needed = np.zeros(num_rows, dtype=bool)
+    for draw in draws:
+        needed[draw.rows()] = True
+    position = np.cumsum(needed) - 1
+    return np.flatnonzero(needed), [d.renumbered(lambda rows: position[rows]) for d in draws]
+
+
+def _chosen(names: str | Iterable[str] | None) -> tuple[Metric, ...]:
+    names = list(METRICS) if names is None else [names] if isinstance(names, str) else list(names)
+    for name in names:
+        if name not in METRICS:
+            raise unknown_name("metric", name, METRICS)
+    if not names:
+        raise UserError(f"no metric was named; known are {', '.join(METRICS)}")
+    return tuple(METRICS[name] for name in dict.fromkeys(names))
+
+
+def _interval(value: float, replicates: np.ndarray | None, least: float,
+              most: float) -> tuple[float | None, float | None]:
+    """The 95 % percentile interval, centred on the value.
+
+    Resampled rows repeat, which lifts plug-in information: centring takes that shift out.
+    """
+    if replicates is None:
+        return None, None
+    low, high = np.percentile(replicates, [2.5, 97.5]) - replicates.mean() + value
+    return float(np.clip(low, least, value)), float(np.clip(high, value, most))

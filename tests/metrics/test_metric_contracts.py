@@ -1,0 +1,174 @@
+"""What every metric must do, run over METRICS. A new metric adds its line to PROPERTIES."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from unweave.factors import FactorSpace
+from unweave.metrics import CONVENTIONS, METRICS, Score, plan_scores, score, score_records
+
+SPACE = FactorSpace(("a", "b", "c"), (4, 6, 5))
+FACTORS = SPACE.factors(np.arange(len(SPACE)))
+PERFECT = (FACTORS - FACTORS.mean(axis=0)) / FACTORS.std(axis=0)
+QUICK = {"num_points": 3000, "num_train_votes": 1000, "num_test_votes": 600}
+
+
+@dataclass(frozen=True)
+class Properties:
+    """What a metric claims, on the main key."""
+
+    ceiling: float
+    """Of a perfect code of 4 x 6 x 5 values."""
+    chance: float
+    """Of codes that know nothing."""
+    duplicates_cost: bool
+    """Whether a copy of a latent lowers the score."""
+    missing: float
+    """At most this when one factor of three is not in the code."""
+    tolerance: float = 0.02
+
+
+PROPERTIES = {
+    "mig": Properties(ceiling=1.0, chance=0.0, duplicates_cost=True, missing=0.68),
+    "factor_vae": Properties(ceiling=1.0, chance=1 / 3, duplicates_cost=False, missing=0.99,
+                             tolerance=0.08),
+}
+ALL = sorted(METRICS)
+
+
+def sized(name):
+    known = METRICS[name].conventions["study2019"]
+    return {k: v for k, v in QUICK.items() if k in known}
+
+
+def main(name, codes, seed=0, **options):
+    """The main key of a metric for the codes of all combinations."""
+    plan = plan_scores(SPACE, metrics=name, seed=seed, **{**sized(name), **options})
+    return plan.score(np.asarray(codes)[plan.index], details=False)[0].value
+
+
+def test_every_metric_has_its_properties():
+    assert set(PROPERTIES) == set(METRICS)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_declarations(name):
+    metric = METRICS[name]
+    assert metric.name == name
+    assert next(iter(metric.keys)) == name
+    assert all(key == name or key.startswith(f"{name}.") for key in metric.keys)
+    assert set(metric.conventions) == set(CONVENTIONS)
+    assert metric.paper
+    assert metric.version
+    assert metric.summary
+    assert metric.range.low < metric.range.high
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("convention", CONVENTIONS)
+def test_a_perfect_code_reaches_the_ceiling(name, convention):
+    plan = plan_scores(SPACE, metrics=name, convention=convention, **sized(name))
+    first = plan.score(PERFECT[plan.index])[0]
+    assert first.value == pytest.approx(PROPERTIES[name].ceiling, abs=0.005)
+    assert first.ceiling == pytest.approx(first.value, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_order_sign_and_scale_of_latents_do_not_matter(name):
+    rng = np.random.default_rng(0)
+    codes = PERFECT @ rng.normal(size=(3, 3)) + 0.3 * rng.normal(size=PERFECT.shape)
+    moved = codes[:, [2, 0, 1]] * np.array([4.0, -0.5, 2.0]) + np.array([-8.0, 1.0, 32.0])
+    assert main(name, moved) == pytest.approx(main(name, codes), abs=0.01)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_rotation_costs(name):
+    turn = np.array([[1, -1, 0], [1, 1, 0], [0, 0, np.sqrt(2)]]) / np.sqrt(2)
+    assert main(name, PERFECT @ turn) < main(name, PERFECT) - 0.2
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_noise_scores_chance(name):
+    rng = np.random.default_rng(0)
+    factors = FACTORS[rng.integers(len(FACTORS), size=4000)]
+    noise = rng.normal(size=(4000, 5))
+    said, allowed = PROPERTIES[name].chance, PROPERTIES[name].tolerance
+    first = score_records(noise, factors, metrics=name, **sized(name))[0]
+    assert first.value == pytest.approx(said, abs=allowed)
+    perfect = score_records(factors, factors, metrics=name, **sized(name))[0]
+    assert perfect.chance == pytest.approx(said, abs=allowed)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_copied_latent(name):
+    double = np.column_stack([PERFECT, -2 * PERFECT[:, 0]])
+    if PROPERTIES[name].duplicates_cost:
+        assert main(name, double) < main(name, PERFECT) - 0.2
+    else:
+        assert main(name, double) == pytest.approx(main(name, PERFECT), abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_constant_and_collapsed_latents_change_nothing(name):
+    more = np.column_stack([np.full(len(PERFECT), 7.0), PERFECT, np.zeros(len(PERFECT))])
+    assert main(name, more) == pytest.approx(main(name, PERFECT), abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_nothing_but_constants_scores_the_least(name):
+    assert main(name, np.ones((len(PERFECT), 4))) == METRICS[name].range.low
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_missing_factor_costs(name):
+    noise = np.random.default_rng(0).normal(size=(len(PERFECT), 2))
+    value = main(name, np.column_stack([PERFECT[:, :2], noise]))
+    assert value < PROPERTIES[name].missing
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_one_latent_is_enough(name):
+    assert main(name, PERFECT[:, 1]) in METRICS[name].range
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_same_seed_same_value_whoever_else_is_scored(name):
+    rng = np.random.default_rng(0)
+    codes = PERFECT + rng.normal(size=PERFECT.shape)
+    assert main(name, codes) == main(name, codes)
+    rows = rng.integers(len(FACTORS), size=1000)
+    alone = score(codes[rows], FACTORS[rows], metrics=name, **sized(name))
+    among = score(codes[rows], FACTORS[rows], **QUICK)
+    assert alone == {key: among[key] for key in METRICS[name].keys}
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("latents", [1, 2, 7, 40])
+def test_ranges_hold_and_records_are_whole(name, latents):
+    rng = np.random.default_rng(latents)
+    rows = FACTORS[rng.integers(len(FACTORS), size=800)]
+    codes = rows @ rng.normal(size=(3, latents)) + rng.normal(size=(800, latents))
+    records = score_records(codes, rows, metrics=name, **sized(name))
+    assert [r.key for r in records] == list(METRICS[name].keys)
+    for record in records:
+        assert isinstance(record, Score)
+        said = METRICS[name].keys[record.key].range
+        assert record.value in said
+        assert record.chance in said
+        assert record.ceiling in said
+        if record.low is not None:
+            assert record.low <= record.value <= record.high
+            assert record.low in said
+            assert record.high in said
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_intervals_are_about_as_wide_as_seeds_are_apart(name):
+    rng = np.random.default_rng(0)
+    codes = PERFECT @ rng.normal(size=(3, 4)) + 0.5 * rng.normal(size=(len(PERFECT), 4))
+    plans = [plan_scores(SPACE, metrics=name, seed=s, **sized(name)) for s in range(12)]
+    values = [p.score(codes[p.index], details=False)[0].value for p in plans]
+    first = plans[0].score(codes[plans[0].index])[0]
+    # Four standard deviations make a 95 % interval; twelve seeds tell a deviation roughly.
+    assert 0.4 < (first.high - first.low) / (4 * np.std(values, ddof=1)) < 2.5

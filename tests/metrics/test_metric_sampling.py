@@ -1,0 +1,117 @@
+"""Draws: groups share what they should, everything else is uniform, seeds repeat."""
+
+import numpy as np
+import pytest
+
+from unweave.factors import FactorSpace
+from unweave.metrics import METRICS, plan_scores, score_dataset
+from unweave.metrics.sampling import (
+    TEST_GROUPS,
+    TRAIN_GROUPS,
+    RowSource,
+    SpaceSource,
+    groups_of_rows,
+)
+from unweave.types import UserError
+
+FULL = FactorSpace(("a", "b", "c", "d"), (3, 1, 7, 8))
+ROWS = FULL.factors(np.arange(len(FULL)))
+PARTIAL = FactorSpace.from_rows(FULL.names, ROWS[ROWS.sum(axis=1) % 3 != 0], FULL.sizes)
+
+
+@pytest.mark.parametrize("space", [FULL, PARTIAL], ids=["full", "partial"])
+def test_groups_share_one_factor_and_draw_the_rest_uniformly(space):
+    groups, fixed = SpaceSource(space, 0).groups(4000, 20, TRAIN_GROUPS)
+    factors = space.factors(groups.ravel()).reshape(4000, 20, 4)
+    share = (factors == factors[:, :1]).all(axis=1)
+    assert share[np.arange(4000), fixed].all()
+    assert set(fixed) == {0, 2, 3}, "a constant factor is never fixed"
+    np.testing.assert_allclose(np.bincount(fixed, minlength=4) / 4000, [1/3, 0, 1/3, 1/3], atol=.03)
+    # Over all groups rows are as frequent as in the data, and within a group the others vary.
+    frequency = np.bincount(groups.ravel(), minlength=len(space)) * len(space) / groups.size
+    assert abs(frequency - 1).max() < 0.3
+    assert share[:, [0, 2, 3]].sum(axis=1).mean() < 1.1
+
+
+def test_same_seed_same_draw_and_other_seeds_differ():
+    first, again, other = (plan_scores(FULL, seed=s, num_train_votes=50, num_test_votes=20)
+                           for s in (0, 0, 1))
+    for a, b in zip(first.draws, again.draws):
+        np.testing.assert_array_equal(a.rows(), b.rows())
+    np.testing.assert_array_equal(first.index, again.index)
+    assert len(first.draws[1].rows()) == len(other.draws[1].rows())
+    assert (first.draws[1].fixed != other.draws[1].fixed).any()
+
+
+def test_train_and_test_groups_differ():
+    source = SpaceSource(FULL, 0)
+    train, test = (source.groups(100, 8, step)[0] for step in (TRAIN_GROUPS, TEST_GROUPS))
+    assert (train != test).any()
+
+
+def test_groups_of_given_rows_keep_to_their_side():
+    factors = np.repeat(ROWS[:, [0, 2, 3]], 5, axis=0)
+    source = RowSource(factors, 0, num_train=300)
+    train, fixed = source.groups(500, 8, TRAIN_GROUPS)
+    test, _ = source.groups(500, 8, TEST_GROUPS)
+    assert train.max() < 300 <= test.min()
+    members = factors[train]
+    same = (members == members[:, :1]).all(axis=1)
+    assert same[np.arange(500), fixed].all()
+    for bad in (0, 1, len(factors) - 1, len(factors)):
+        with pytest.raises(UserError, match="num_train"):
+            RowSource(factors, 0, num_train=bad)
+
+
+def test_few_rows_are_warned_about_and_single_ones_passed_over():
+    factors = np.column_stack([np.repeat([0, 1, 2], [30, 20, 1]), np.arange(51) % 2])
+    with pytest.warns(UserWarning, match="factor 0 has 1 values with fewer than 10 rows"):
+        groups, fixed = groups_of_rows(factors, 2000, 5, np.random.default_rng(0))
+    values = factors[groups[fixed == 0][:, 0], 0]
+    assert set(values) == {0, 1}
+    assert np.mean(values == 0) == pytest.approx(0.6, abs=0.05), "values as frequent as their rows"
+
+
+def test_the_encoder_is_called_once_with_sorted_rows():
+    calls = []
+
+    def encode(index):
+        calls.append(index)
+        return FULL.factors(index).astype(np.float32)
+
+    records = score_dataset(encode, FULL, num_points=40, num_train_votes=30, num_test_votes=20)
+    assert len(calls) == 1
+    assert (np.diff(calls[0]) > 0).all()
+    assert {r.metric for r in records} == set(METRICS)
+    assert all(r.num_rows == len(calls[0]) and r.num_points == 40 for r in records)
+
+
+def test_a_space_too_large_for_a_table_draws_the_same(monkeypatch):
+    sizes = {"num_points": 30, "num_train_votes": 10, "num_test_votes": 5}
+    table = plan_scores(FULL, **sizes)
+    monkeypatch.setattr("unweave.metrics.scoring.LOOKUP_ROWS", 1)
+    bisected = plan_scores(FULL, **sizes)
+    np.testing.assert_array_equal(table.index, bisected.index)
+    for a, b in zip(table.draws, bisected.draws):
+        np.testing.assert_array_equal(a.rows(), b.rows())
+    huge = FactorSpace(tuple("abcdefgh"), (100,) * 8)
+    plan = plan_scores(huge, metrics="factor_vae", num_train_votes=400, num_test_votes=50)
+    assert plan.score(huge.factors(plan.index), details=False)[0].value == 1.0
+
+
+def test_whole_data_set_when_the_convention_says_so():
+    plan = plan_scores(FULL, metrics="mig", convention="paper")
+    np.testing.assert_array_equal(plan.index, np.arange(len(FULL)))
+
+
+@pytest.mark.parametrize("setting", ["num_points", "num_train_votes", "num_test_votes",
+                                     "group_size"])
+def test_bad_sizes_are_told(setting):
+    for bad in (0, -3):
+        with pytest.raises(UserError, match=setting):
+            plan_scores(FULL, **{setting: bad})
+
+
+def test_a_space_without_variation_is_told():
+    with pytest.raises(UserError, match="constant"):
+        plan_scores(FactorSpace(("a",), (1,)), metrics="factor_vae")
