@@ -1,5 +1,60 @@
-"""unweave: train, measure and compare disentangled representations."""
+"""unweave: train, measure and compare disentangled representations.
+
+The names below are the public interface. They are imported on first use, so that
+`import unweave` and `unweave --help` do not wait for torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from unweave.version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from unweave.config import RunConfig
+    from unweave.data import DATASETS, load_data
+    from unweave.data.dataset import FactorDataset
+    from unweave.factors import FactorSpace
+    from unweave.metrics import METRICS, score
+    from unweave.nn import ARCHITECTURES
+    from unweave.objectives import METHODS
+    from unweave.studies.scoring import score_run
+    from unweave.training import Run, load, train, train_runs
+    from unweave.types import UserError
+
+_HOME = {
+    "ARCHITECTURES": "unweave.nn",
+    "DATASETS": "unweave.data",
+    "METHODS": "unweave.objectives",
+    "METRICS": "unweave.metrics",
+    "FactorDataset": "unweave.data.dataset",
+    "FactorSpace": "unweave.factors",
+    "Run": "unweave.training",
+    "RunConfig": "unweave.config",
+    "UserError": "unweave.types",
+    "load": "unweave.training",
+    "load_data": "unweave.data",
+    "score": "unweave.metrics",
+    "score_run": "unweave.studies.scoring",
+    "train": "unweave.training",
+    "train_runs": "unweave.training",
+}
+
+__all__ = [
+    "ARCHITECTURES", "DATASETS", "METHODS", "METRICS", "FactorDataset", "FactorSpace", "Run",
+    "RunConfig", "UserError", "__version__", "load", "load_data", "score", "score_run", "train",
+    "train_runs",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'unweave' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

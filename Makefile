@@ -1,0 +1,46 @@
+# Two commands: `make demo` and `make test`. Each makes its own environment in .venv first.
+# Another interpreter: make PYTHON=python3.12 demo
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench clean
+
+help:
+	@echo "make demo    train a small stack on dSprites, score it, draw it (under 5 minutes)"
+	@echo "make test    lint and run the tests"
+	@echo "make bench   print the CPU speed beside a textbook loop"
+	@echo "make clean   remove the environment and the demo's output"
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else \
+	"unweave needs Python 3.11 to 3.13, $(PYTHON) is %d.%d: run make PYTHON=python3.12" % v)'
+	$(PYTHON) -m venv $(VENV)
+
+# torch comes first and pinned: a looser wish can pull another build of several gigabytes.
+$(VENV)/core: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install -q -c constraints.txt torch==2.13.0
+	$(PIP) install -q -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/dev: $(VENV)/core
+	$(PIP) install -q -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(VENV)/core
+	$(BIN)/unweave demo --out demo
+
+lint: $(VENV)/dev
+	$(BIN)/ruff check .
+
+test: lint
+	$(BIN)/python -m pytest
+
+bench: $(VENV)/core
+	$(BIN)/python bench/cpu.py
+
+clean:
+	rm -rf $(VENV) demo

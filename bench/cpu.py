@@ -1,0 +1,209 @@
+"""A beta-VAE on the CPU: the loop of a textbook and ours, side by side in one run.
+
+    python bench/cpu.py
+
+Both train the papers' network (`conv64`) on 64x64x1 images, batch 64, 10 latents, Adam at 1e-4.
+The textbook is eager, in float32, with `torch.nn` modules. Rounds of both alternate, so that other
+work on the machine falls on both; the ratio is that of the medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from unweave import nn
+from unweave.random import Purpose, Streams
+
+BATCH, LATENTS, BETA, RATE = 64, 10, 4.0, 1e-4
+IMAGE = (64, 64, 1)
+
+
+def images(count: int) -> Tensor:
+    """White squares on black, uint8 `[sample, height, width, channel]`: enough to have a loss."""
+    generator = torch.Generator().manual_seed(0)
+    low = torch.randint(0, 48, (2, count, 1, 1), generator=generator)
+    side = torch.randint(6, 16, (count, 1, 1), generator=generator)
+    row, column = torch.arange(64)[None, :, None], torch.arange(64)[None, None, :]
+    inside = (row >= low[0]) & (row < low[0] + side) & (column >= low[1]) & (column < low[1] + side)
+    return inside.to(torch.uint8)[..., None]
+
+
+class Textbook(torch.nn.Module):
+    """What a reader of the paper writes in PyTorch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        m = torch.nn
+        self.encoder = m.Sequential(
+            m.Conv2d(1, 32, 4, 2, 1), m.ReLU(), m.Conv2d(32, 32, 4, 2, 1), m.ReLU(),
+            m.Conv2d(32, 64, 4, 2, 1), m.ReLU(), m.Conv2d(64, 64, 4, 2, 1), m.ReLU(),
+            m.Flatten(), m.Linear(1024, 256), m.ReLU(), m.Linear(256, 2 * LATENTS),
+        )
+        self.decoder = m.Sequential(
+            m.Linear(LATENTS, 256), m.ReLU(), m.Linear(256, 1024), m.ReLU(),
+            m.Unflatten(1, (64, 4, 4)),
+            m.ConvTranspose2d(64, 64, 4, 2, 1), m.ReLU(),
+            m.ConvTranspose2d(64, 32, 4, 2, 1), m.ReLU(),
+            m.ConvTranspose2d(32, 32, 4, 2, 1), m.ReLU(), m.ConvTranspose2d(32, 1, 4, 2, 1),
+        )
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits, means, log-variances."""
+        mu, logvar = self.encoder(x).chunk(2, dim=1)
+        z = mu + torch.exp(0.5 * logvar) * torch.randn_like(mu)
+        return self.decoder(z), mu, logvar
+
+
+def textbook(data: Tensor) -> Callable[[], Tensor]:
+    torch.manual_seed(0)
+    model = Textbook()
+    optimiser = torch.optim.Adam(model.parameters(), lr=RATE)
+
+    def step() -> Tensor:
+        index = torch.randint(0, len(data), (BATCH,))
+        x = data[index].permute(0, 3, 1, 2).float()
+        logits, mu, logvar = model(x)
+        recon = F.binary_cross_entropy_with_logits(logits, x, reduction="sum") / BATCH
+        kl = 0.5 * (mu**2 + logvar.exp() - 1.0 - logvar).sum(1).mean()
+        loss = recon + BETA * kl
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        return loss.detach()
+
+    return step
+
+
+class BernoulliLoss(torch.autograd.Function):
+    """Negative log-likelihood in nats per image, `[M]`; its gradient is made with the value."""
+
+    @staticmethod
+    def forward(ctx, logits: Tensor, x: Tensor) -> Tensor:
+        """Sum of softplus(logits) - x * logits over pixels, mean over the batch."""
+        batch = logits.shape[1]
+        value = F.softplus(logits).sum() - torch.dot(x.reshape(-1), logits.reshape(-1))
+        ctx.save_for_backward(torch.sigmoid(logits).sub_(x).div_(batch))
+        return (value / batch)[None]
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):
+        """The probability less the target."""
+        (slope,) = ctx.saved_tensors
+        return slope * grad[:, None, None, None, None], None
+
+
+class Flat:
+    """All weights of a run in one row of a buffer, with named views; so too Adam's state."""
+
+    def __init__(self, params: dict[str, Tensor]) -> None:
+        runs = next(iter(params.values())).shape[0]
+        sizes = {k: v[0].numel() for k, v in params.items()}
+        # Sixteen floats are a cache line: every view starts at one.
+        starts, total = {}, 0
+        for name, size in sizes.items():
+            starts[name] = total
+            total += -(-size // 16) * 16
+        self.weight, self.grad, self.mean, self.square = torch.zeros(4, runs, total).unbind(0)
+        self.steps = [torch.zeros(()) for _ in range(runs)]
+        self.views, self.grads = [], []
+        for m in range(runs):
+            cut = {k: slice(starts[k], starts[k] + sizes[k]) for k in params}
+            shape = {k: (1, *v.shape[1:]) for k, v in params.items()}
+            self.views.append({k: self.weight[m, cut[k]].view(shape[k]) for k in params})
+            self.grads.append([self.grad[m, cut[k]].view(shape[k]) for k in params])
+            for name, view in self.views[m].items():
+                view.copy_(params[name][m])
+                view.requires_grad_()
+
+    def adam(self, run: int) -> None:
+        """One update of one run."""
+        self.steps[run] += 1
+        torch._fused_adam_(
+            [self.weight[run]], [self.grad[run]], [self.mean[run]], [self.square[run]], [],
+            [self.steps[run]], lr=RATE, beta1=0.9, beta2=0.999, weight_decay=0.0, eps=1e-8,
+            amsgrad=False, maximize=False,
+        )
+
+
+def ours(data: Tensor, runs: int, precision: str) -> Callable[[], Tensor]:
+    architecture = nn.ARCHITECTURES["conv64"]
+    streams = Streams(range(runs))
+    flat = Flat(nn.init_params(architecture, IMAGE, LATENTS, streams, "pytorch"))
+    counter = 0
+
+    def step() -> Tensor:
+        nonlocal counter
+        index = streams.integers(Purpose.BATCH, counter, len(data), BATCH)
+        noise = streams.normal(Purpose.NOISE, counter, BATCH, LATENTS)
+        counter += 1
+        losses = []
+        # A whole step of one run, then of the next: a run's activations stay in the cache.
+        for m in range(runs):
+            x = data[index[m]].float()[None]
+            params = flat.views[m]
+            out = nn.forward(architecture, params, x, noise[m : m + 1], precision=precision)
+            recon = BernoulliLoss.apply(out.logits, x)
+            kl = 0.5 * (out.mu**2 + out.logvar.exp() - 1.0 - out.logvar).sum(-1).mean(-1)
+            loss = recon + BETA * kl
+            grads = torch.autograd.grad(loss.sum(), list(params.values()))
+            torch._foreach_copy_(flat.grads[m], grads)
+            with torch.no_grad():
+                flat.adam(m)
+            losses.append(loss.detach())
+        return torch.cat(losses).mean()
+
+    return step
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=12, help="rounds of each loop")
+    parser.add_argument("--steps", type=int, default=10, help="steps a round")
+    parser.add_argument("--stack", type=int, default=4, help="runs of the stack")
+    parser.add_argument("--train", type=int, default=400, help="steps for the losses, 0 to skip")
+    args = parser.parse_args()
+    data = images(4096)
+    loops = {
+        "textbook, float32": (1, textbook(data)),
+        "ours, float32": (1, ours(data, 1, "float32")),
+        "ours, bfloat16": (1, ours(data, 1, "bfloat16")),
+        f"ours, float32, stack of {args.stack}": (args.stack, ours(data, args.stack, "float32")),
+        f"ours, bfloat16, stack of {args.stack}": (args.stack, ours(data, args.stack, "bfloat16")),
+    }
+    times: dict[str, list[float]] = {name: [] for name in loops}
+    for round_number in range(-1, args.rounds):
+        for name, (runs, step) in loops.items():
+            steps = max(1, args.steps // runs)
+            start = time.perf_counter()
+            for _ in range(steps):
+                step()
+            if round_number >= 0:
+                times[name].append((time.perf_counter() - start) / steps / runs * 1e3)
+    print(f"{torch.get_num_threads()} threads, bfloat16 units: {nn.has_bfloat16_units()}")
+    print(f"{'loop':28} {'ms a model-step':>16} {'fastest':>8} {'model-steps/s':>14} {'ratio':>6}")
+    base = statistics.median(times["textbook, float32"])
+    for name, took in times.items():
+        middle = statistics.median(took)
+        print(f"{name:28} {middle:16.2f} {min(took):8.2f} {1e3 / middle:14.1f} {base / middle:6.2f}")
+    if args.train:
+        makers = {
+            "textbook, float32": lambda: textbook(data),
+            "ours, float32": lambda: ours(data, 1, "float32"),
+            "ours, bfloat16": lambda: ours(data, 1, "bfloat16"),
+        }
+        for name, make in makers.items():
+            step = make()
+            curve = [step().item() for _ in range(args.train)]
+            tail = statistics.mean(curve[-50:])
+            print(f"{name:28} loss at step 1 {curve[0]:9.2f}, last 50 of {args.train} {tail:8.2f}")
+
+
+if __name__ == "__main__":
+    main()

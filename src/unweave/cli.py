@@ -1,0 +1,327 @@
+"""The command line. Flags have the names of the Python arguments; nothing is decided here.
+
+Bad input ends with exit code 2 and one sentence. Heavy imports wait until a command runs.
+"""
+
+from __future__ import annotations
+
+import errno
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from unweave.version import __version__
+
+if TYPE_CHECKING:
+    from unweave.training import Run
+
+_MARKUP = {"rich_markup_mode": None, "no_args_is_help": True}
+app = typer.Typer(help="Train, measure and compare disentangled representations.",
+                  pretty_exceptions_enable=False, **_MARKUP)
+data_app = typer.Typer(help="Data sets: list, show, fetch, check.", **_MARKUP)
+app.add_typer(data_app, name="data")
+
+# ClickException, two steps above BadParameter: some releases of typer carry click inside, others
+# depend on it, and this name is right for both.
+_BadUsage = typer.BadParameter.__mro__[2]
+
+Json = Annotated[bool, typer.Option("--json", help="Print records for machines.")]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"unweave {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(version: Annotated[bool, typer.Option(
+        "--version", callback=_show_version, is_eager=True, help="Print the version.")] = False,
+        ) -> None:
+    """Train, measure and compare disentangled representations."""
+
+
+def _parse_settings(settings: list[str]) -> dict[str, Any]:
+    """`beta=4` to a value, `beta=1,4` to a list of values; the objective checks them."""
+    from unweave.types import UserError
+
+    found: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name or not value:
+            raise UserError(f"--set {setting!r} is not understood: write --set beta=4, "
+                            "or --set beta=1,4,16 for three runs")
+        found[name.strip()] = value.split(",") if "," in value else value
+    return found
+
+
+@app.command()
+def train(
+    method: Annotated[str, typer.Argument(help="A method: see `unweave methods`.")],
+    data: Annotated[str, typer.Option(help="A data set, or name:FILE.")] = "dsprites",
+    settings: Annotated[list[str] | None, typer.Option(
+        "--set", metavar="LETTER=VALUE", help="A letter of the method; commas make runs.")] = None,
+    steps: Annotated[int, typer.Option(help="Updates of each run.")] = 300_000,
+    seeds: Annotated[str, typer.Option(help="0..3 or 0,2,5.")] = "0",
+    out: Annotated[Path, typer.Option(help="Folder in which run folders are made.")] = Path("runs"),
+    batch_size: Annotated[int, typer.Option(help="Images a step.")] = 64,
+    num_latents: Annotated[int, typer.Option(help="Size of the code.")] = 10,
+    learning_rate: Annotated[float, typer.Option(help="Adam's rate.")] = 1e-4,
+    architecture: Annotated[str, typer.Option(help="conv64 or conv64-study2019.")] = "conv64",
+    likelihood: Annotated[str, typer.Option(help="bernoulli, gaussian, laplace.")] = "bernoulli",
+    init: Annotated[str, typer.Option(help="glorot or pytorch.")] = "glorot",
+    precision: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on; keep what is done.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Train runs of a method; runs that differ in seed, strength or rate train as one stack.
+
+    Example: unweave train beta_vae --data dsprites --set beta=4 --steps 20000 --seeds 0..3
+    """
+    from unweave.report.tables import print_records
+    from unweave.training import train as train_now
+
+    runs = train_now(
+        method, data, seeds=seeds, steps=steps, out=out, device=device, resume=resume,
+        batch_size=batch_size, num_latents=num_latents, learning_rate=learning_rate,
+        architecture=architecture, likelihood=likelihood, init=init, precision=precision,
+        **_parse_settings(settings or []))
+    records = [{"name": run.run_id, "folder": str(run.folder), "status": run.status,
+                "seed": run.config.seed, **dict(run.config.hyper),
+                **{k: run.curves[k][-1] for k in ("loss", "recon", "kl")},
+                "seconds": run.info["seconds"]} for run in runs]
+    columns = [k for k in records[0] if k not in ("name",)]
+    print_records(records, columns, as_json=as_json)
+
+
+def _runs_in(target: Path) -> list[Run]:
+    """The run in a folder, or the finished runs in the folders below it."""
+    from unweave.training import load
+    from unweave.types import UserError
+
+    if (target / "config.json").exists():
+        return [load(target)]
+    below = sorted(p.parent for p in target.glob("*/run.json"))
+    if not below:
+        raise UserError(f"{target} is neither a run folder nor a folder of finished runs")
+    return [load(folder) for folder in below]
+
+
+@app.command()
+def score(
+    target: Annotated[Path, typer.Argument(
+        help="A run folder, a folder of runs, or an npz with arrays codes and factors.")],
+    metrics: Annotated[list[str] | None, typer.Option(
+        "--metric", help="A metric: see `unweave metrics`; all by default.")] = None,
+    convention: Annotated[str, typer.Option(help="study2019 or paper.")] = "study2019",
+    seed: Annotated[int, typer.Option(help="Seed of the evaluation's draws.")] = 0,
+    num_train: Annotated[int | None, typer.Option(
+        help="For arrays: the first rows train, the rest test.")] = None,
+    votes: Annotated[int | None, typer.Option(
+        help="Train votes of the FactorVAE score (half as many test): a quick look.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Score a run on its data set, or codes against factors.
+
+    Example: unweave score runs/ID        or: unweave score codes.npz --metric mig
+    """
+    from unweave.report.tables import SCORE_COLUMNS, print_records, score_records
+    from unweave.metrics import score_records as score_arrays
+    from unweave.studies.scoring import read_arrays, score_run, store_scores
+
+    overrides = {} if votes is None else {
+        "num_train_votes": votes, "num_test_votes": max(1, votes // 2)}
+    if target.is_file():
+        codes, factors = read_arrays(target)
+        found = score_arrays(codes, factors, metrics=metrics, convention=convention, seed=seed,
+                             num_train=num_train, **overrides)
+        print_records(score_records(found), SCORE_COLUMNS, as_json=as_json,
+                      title=f"{target} ({convention})")
+        return
+    everything = []
+    for run in _runs_in(target):
+        found = score_run(run, metrics=metrics, convention=convention, seed=seed, **overrides)
+        store_scores(run, found)
+        records = score_records(found, run_id=run.run_id)
+        everything += records
+        if not as_json:
+            print_records(records, SCORE_COLUMNS, as_json=False,
+                          title=f"{run.run_id} on {run.dataset.name} ({convention})")
+    if as_json:
+        print_records(everything, SCORE_COLUMNS, as_json=True)
+
+
+@app.command()
+def methods(as_json: Json = False) -> None:
+    """List the methods with their letters.
+
+    Example: unweave methods
+    """
+    from unweave.objectives import METHODS, letters
+    from unweave.report.tables import print_records
+
+    records = [{"name": name, "summary": method.summary, "paper": method.paper,
+                "letters": {k: v.default for k, v in letters(name).items()}}
+               for name, method in METHODS.items()]
+    print_records(records, ("name", "letters", "summary", "paper"), as_json=as_json)
+
+
+@app.command()
+def metrics(as_json: Json = False) -> None:
+    """List the metrics with their range and direction.
+
+    Example: unweave metrics
+    """
+    from unweave.metrics import METRICS
+    from unweave.report.tables import print_records
+
+    records = [{"name": name, "keys": list(metric.keys), "range": [metric.range.low,
+                metric.range.high], "better": {True: "higher", False: "lower", None: "neither"}[
+                metric.higher_is_better], "summary": metric.summary, "paper": metric.paper,
+                "version": metric.version, "conventions": {k: dict(v) for k, v in
+                                                           metric.conventions.items()}}
+               for name, metric in METRICS.items()]
+    print_records(records, ("name", "keys", "range", "better", "summary", "paper"),
+                  as_json=as_json)
+
+
+@app.command()
+def datasets(as_json: Json = False) -> None:
+    """List the data sets (the same as `unweave data list`).
+
+    Example: unweave datasets
+    """
+    from unweave.data import DATASETS
+    from unweave.report.tables import print_records
+
+    records = [{"name": name, "images": len(entry.space), "shape": list(entry.image_shape),
+                "factors": dict(zip(entry.factors, entry.sizes)), "memory": entry.size,
+                "obtained": entry.obtained, "licence": entry.licence, "source": entry.source,
+                "file": entry.file, "summary": entry.summary}
+               for name, entry in DATASETS.items()]
+    print_records(records, ("name", "images", "shape", "factors", "memory", "obtained", "licence"),
+                  as_json=as_json)
+
+
+data_app.command("list", help="List the data sets: what is here, how large, under which licence."
+                 "\n\nExample: unweave data list")(datasets)
+
+
+@data_app.command("show")
+def show_data(
+    name: Annotated[str, typer.Argument(help="A data set, or name:FILE.")],
+    out: Annotated[Path, typer.Option(help="Folder for the pictures.")] = Path("."),
+    seed: Annotated[int, typer.Option(help="Which images.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Write a contact sheet and a sheet of single-factor walks as PNG files.
+
+    Example: unweave data show dsprites --out pictures
+    """
+    from unweave.data import load_data
+    from unweave.data.picture import contact_sheet, factor_walks, save_png
+    from unweave.report.tables import print_records
+
+    dataset = load_data(name)
+    stem = name.partition(":")[0]
+    records = []
+    for what, sheet in (("images", contact_sheet(dataset, seed=seed)),
+                        ("walks", factor_walks(dataset, seed=seed))):
+        out.mkdir(parents=True, exist_ok=True)
+        path = out / f"{stem}-{what}.png"
+        save_png(sheet, path)
+        records.append({"name": what, "file": str(path)})
+    print_records(records, ("name", "file"), as_json=as_json)
+
+
+@data_app.command("fetch")
+def fetch_data(
+    name: Annotated[str, typer.Argument(help="What to download, such as scream.")],
+    as_json: Json = False,
+) -> None:
+    """Download a file that a data set needs into the cache folder; resumes, checks, renames.
+
+    Example: unweave data fetch scream
+    """
+    from unweave.data.fetch import fetch
+    from unweave.report.tables import print_records
+
+    path = fetch(name)
+    print_records([{"name": name, "file": str(path)}], ("name", "file"), as_json=as_json)
+
+
+@data_app.command("check")
+def check_data(
+    name: Annotated[str, typer.Argument(help="The data set that the file should hold.")],
+    file: Annotated[Path, typer.Option(help="The official file.")],
+    as_json: Json = False,
+) -> None:
+    """Compare an official file with the rendered set, pixel by pixel.
+
+    Example: unweave data check dsprites --file dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz
+    """
+    from dataclasses import asdict
+
+    from unweave.data import check_file
+    from unweave.report.tables import print_records
+    from unweave.types import UserError
+
+    if name != "dsprites":
+        raise UserError(f"{name!r} cannot be checked: dsprites is the set that has both a file "
+                        "and a renderer")
+    record = {"name": name, **asdict(check_file(file))}
+    print_records([record], [k for k in record if k != "name"], as_json=as_json)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for runs and pictures.")] = Path("demo"),
+    steps: Annotated[int | None, typer.Option(help="Fewer for a smoke test.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Train a small stack on dSprites, score it, draw it: the main job in under five minutes.
+
+    Example: unweave demo --out demo
+    """
+    from unweave.report.demo import run_demo
+
+    run_demo(out, steps=steps, as_json=as_json)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; bad input is one sentence on standard error and exit code 2."""
+    try:
+        code = app(arguments, standalone_mode=False)
+    except typer.Exit as leave:
+        code = leave.exit_code
+    except (typer.Abort, KeyboardInterrupt):
+        _complain("interrupted: what was checkpointed is kept, the same command with --resume "
+                  "goes on")
+        code = 130
+    except _BadUsage as error:
+        _complain(error.format_message())
+        code = 2
+    except BrokenPipeError:
+        code = 0
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            _complain(f"no space is left on the disk ({error.filename or 'while writing'}): free "
+                      "some and run the same command with --resume")
+        else:
+            _complain(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
+        code = 2
+    except ValueError as error:
+        from unweave.types import UserError
+
+        if not isinstance(error, UserError):
+            raise
+        _complain(str(error))
+        code = 2
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _complain(sentence: str) -> None:
+    print(f"unweave: {sentence}", file=sys.stderr)

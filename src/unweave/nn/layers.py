@@ -1,0 +1,147 @@
+"""Dense layers and convolutions for a stack of runs.
+
+Every tensor has a leading run axis: images `[run, batch, height, width, channel]`, weights
+`[run, ...]`. Run m of the output depends on run m of the inputs and on nothing else.
+
+A convolution and a transposed convolution both join a big image and a small one, and their weight
+is stored the same way for both: `[run, row, column, channel of the big side, channel of the small
+side]`. A convolution goes from big to small, a transposed one from small to big, and each is the
+other's gradient. Kernels are 4x4 with stride 2 and one pixel of padding, or 2x2 with stride 2 and
+none: what TensorFlow calls 'same' for an even image.
+
+A layer computes in the type of its input; weights of another type (float32 masters under bfloat16
+activations) are cast on the way in and their gradients come back in the weights' own type.
+
+Two paths give the same numbers up to rounding. `general` is a handful of differentiable tensor
+operations: any device, any float type, `torch.func.vmap`, second derivatives. `cpu` (in `cpu.py`)
+is for training in float32 and bfloat16 on a CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from unweave.nn import cpu
+from unweave.types import Float, UserError, unknown_name
+
+Stack = Float[Tensor, "run batch feature"]
+Images = Float[Tensor, "run batch height width channel"]
+Matrix = Float[Tensor, "run input output"]
+Kernel = Float[Tensor, "run row column big small"]
+Bias = Float[Tensor, "run output"]
+
+PATHS = ("auto", "general", "cpu")
+_path = "auto"
+
+
+@contextmanager
+def path(name: str) -> Iterator[None]:
+    """Choose the path of the layers inside a `with` block: "auto", "general" or "cpu"."""
+    global _path
+    if name not in PATHS:
+        raise unknown_name("layer path", name, PATHS)
+    before, _path = _path, name
+    try:
+        yield
+    finally:
+        _path = before
+
+
+def _on_cpu_path(x: Tensor) -> bool:
+    if _path != "auto":
+        return _path == "cpu"
+    # Function transforms (vmap, jvp) cannot look into the hand-written gradients.
+    transformed = torch._C._functorch.peek_interpreter_stack() is not None
+    return x.device.type == "cpu" and x.dtype in cpu.DTYPES and not transformed
+
+
+def linear(x: Stack, weight: Matrix, bias: Bias, *, relu: bool = False) -> Stack:
+    """`x @ weight + bias` for every run, with an optional ReLU."""
+    if _on_cpu_path(x):
+        return cpu.Linear.apply(x, weight, bias, relu)
+    y = torch.baddbmm(bias.to(x.dtype)[:, None], x, weight.to(x.dtype))
+    return F.relu(y) if relu else y
+
+
+def conv(x: Images, weight: Kernel, bias: Bias, *, relu: bool = False) -> Images:
+    """Convolution with stride 2 that halves the image, with an optional ReLU."""
+    _check(x, weight, even=True)
+    if _on_cpu_path(x):
+        return cpu.Conv.apply(x, weight, bias, relu)
+    runs, batch, height, width, _ = x.shape
+    columns = _unfold(x, weight.shape[1])
+    kernel = weight.to(x.dtype).flatten(1, 3)
+    y = torch.baddbmm(bias.to(x.dtype)[:, None], columns, kernel)
+    y = y.reshape(runs, batch, height // 2, width // 2, weight.shape[-1])
+    return F.relu(y) if relu else y
+
+
+def conv_transpose(
+    x: Images,
+    weight: Kernel,
+    bias: Bias,
+    *,
+    relu: bool = False,
+    out_dtype: torch.dtype | None = None,
+) -> Images:
+    """Transposed convolution with stride 2 that doubles the image, with an optional ReLU.
+
+    `out_dtype` is for a decoder's last layer: float32 logits from bfloat16 activations.
+    """
+    _check(x, weight, even=False)
+    out_dtype = out_dtype or x.dtype
+    if _on_cpu_path(x):
+        return cpu.ConvTranspose.apply(x, weight, bias, relu, out_dtype)
+    kernel = weight.to(x.dtype).flatten(1, 3).transpose(1, 2)
+    columns = torch.bmm(x.flatten(1, 3), kernel)
+    columns = columns.reshape(*x.shape[:4], *weight.shape[1:4])
+    y = _fold(columns.to(out_dtype)) + bias.to(out_dtype)[:, None, None, None, :]
+    return F.relu(y) if relu else y
+
+
+def _check(x: Tensor, weight: Tensor, *, even: bool) -> None:
+    rows, columns = weight.shape[1:3]
+    if (rows, columns) not in ((4, 4), (2, 2)):
+        raise UserError(f"a kernel of {rows}x{columns} is not known here: 4x4 and 2x2 are")
+    if even and (x.shape[2] % 2 or x.shape[3] % 2):
+        size = f"{x.shape[2]}x{x.shape[3]}"
+        raise UserError(f"an image of {size} cannot be halved: height and width must be even")
+
+
+def _unfold(x: Tensor, size: int) -> Tensor:
+    """The patch under every output pixel: `[run, pixel, row * column * channel]`."""
+    runs, batch, height, width, channels = x.shape
+    if size == 4:
+        x = F.pad(x, (0, 0, 1, 1, 1, 1))
+    taps = [x[:, :, i : i + height - 1 : 2, j : j + width - 1 : 2]
+            for i in range(size) for j in range(size)]
+    patches = torch.stack(taps, dim=-2)
+    return patches.reshape(runs, batch * height * width // 4, size * size * channels)
+
+
+def _fold(columns: Tensor) -> Tensor:
+    """Add the patches `[run, batch, height, width, row, column, channel]` up into an image."""
+    runs, batch, height, width, size, _, channels = columns.shape
+    if size == 4:
+        columns = _overlap(_overlap(columns, tap=4, pixel=2), tap=5, pixel=3)
+    y = columns.transpose(3, 4)
+    return y.reshape(runs, batch, 2 * height, 2 * width, channels)
+
+
+def _overlap(taps: Tensor, *, tap: int, pixel: int) -> Tensor:
+    """Four taps along axis `tap` become the two pixels that each small pixel owns.
+
+    The even pixel lies under tap 1 of its own patch and tap 3 of the patch before; the odd one
+    under tap 2 of its own and tap 0 of the patch after.
+    """
+    first, second, third, fourth = taps.unbind(tap)
+    length = first.shape[pixel]
+    zero = torch.zeros_like(first.narrow(pixel, 0, 1))
+    before = torch.cat([zero, fourth.narrow(pixel, 0, length - 1)], dim=pixel)
+    after = torch.cat([first.narrow(pixel, 1, length - 1), zero], dim=pixel)
+    return torch.stack([second + before, third + after], dim=tap)

@@ -1,0 +1,1 @@
+"""Reports: tables, sheets of pictures, the demo. Reads what training and scoring wrote."""

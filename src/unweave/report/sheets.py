@@ -1,0 +1,97 @@
+"""Sheets of small images with labels: traversals and reconstructions, drawn with Pillow alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from unweave.metrics.information import discretise, entropy, mutual_information
+from unweave.random import Purpose, numpy_generator
+from unweave.training import Run
+from unweave.training.folder import write_atomically
+
+INK, PAPER, FAINT = (24, 28, 36), (255, 255, 255), (110, 118, 132)
+_GAP = 3
+
+
+def grid(rows: Sequence[np.ndarray], labels: Sequence[tuple[str, str]], *, title: str,
+         footer: str = "", zoom: int = 1) -> Image.Image:
+    """A titled grid. `rows[i]` is `[num, h, w, c]` in [0, 1]; a label is a name and a remark."""
+    height, width = rows[0].shape[1] * zoom, rows[0].shape[2] * zoom
+    big, small = ImageFont.load_default(size=17), ImageFont.load_default(size=13)
+    left = 24 + int(max([small.getlength(remark) for _, remark in labels]
+                        + [big.getlength(name) for name, _ in labels] + [80]))
+    num = max(len(row) for row in rows)
+    top, bottom = 52, 34 if footer else 12
+    right = int(max(left + num * (width + _GAP) + 12, 24 + big.getlength(title),
+                    24 + small.getlength(footer)))
+    sheet = Image.new("RGB", (right, top + len(rows) * (height + _GAP) + bottom), PAPER)
+    draw = ImageDraw.Draw(sheet)
+    draw.text((12, 16), title, fill=INK, font=big)
+    for r, (row, (name, remark)) in enumerate(zip(rows, labels)):
+        y = top + r * (height + _GAP)
+        draw.text((12, y + height // 2 - 20), name, fill=INK, font=big)
+        draw.text((12, y + height // 2 + 2), remark, fill=FAINT, font=small)
+        for i, image in enumerate(row):
+            pixels = np.round(np.clip(image, 0.0, 1.0) * 255.0).astype(np.uint8)
+            pixels = np.repeat(pixels, 3, axis=-1) if pixels.shape[-1] == 1 else pixels
+            tile = Image.fromarray(pixels).resize((width, height), Image.Resampling.NEAREST)
+            sheet.paste(tile, (left + i * (width + _GAP), y))
+    if footer:
+        draw.text((12, sheet.height - 26), footer, fill=FAINT, font=small)
+    return sheet
+
+
+def latent_facts(run: Run, *, num: int = 4000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """KL of each latent in nats `[latent]`, and its mutual information with each factor as a share
+    of the factor's entropy `[latent, factor]`, from `num` images of the run's data set.
+    """
+    index = run.dataset.space.draw(num, numpy_generator(seed, Purpose.EVALUATION))
+    mu, logvar = (a.astype(np.float64) for a in run.posterior_at(index, seed=seed))
+    kl = (0.5 * (mu**2 + np.exp(logvar) - 1.0 - logvar)).mean(axis=0)
+    factors = run.dataset.factors(index)
+    shared = mutual_information(discretise(mu, 20), factors)
+    return kl, shared / np.maximum(entropy(factors), 1e-12)
+
+
+def traversal_sheet(run: Run, *, image: np.ndarray | None = None, span: float = 2.0,
+                    num: int = 11, seed: int = 0) -> Image.Image:
+    """Each latent moved from -span to span, the latents with the largest KL first.
+
+    Beside each row: the latent's KL, and the factor it shares most information with.
+    """
+    kl, shared = latent_facts(run, seed=seed)
+    order = np.argsort(-kl)
+    labels = []
+    for j in order:
+        k = int(shared[j].argmax())
+        follows = (f"{run.dataset.space.names[k]} ({shared[j, k]:.0%})"
+                   if kl[j] >= 0.1 and shared[j, k] >= 0.05 else "unused" if kl[j] < 0.1 else "")
+        labels.append((f"z{j}", f"KL {kl[j]:.2f}  {follows}".rstrip()))
+    pictures = run.traverse(image, latents=order.tolist(), span=span, num=num)
+    letters = ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}"
+                        for k, v in run.config.hyper)
+    title = f"{run.config.method}  {letters}  seed {run.config.seed}  on {run.dataset.name}"
+    return grid(list(pictures), labels, title=title,
+                footer=f"each row moves one latent from {-span:g} to {span:g}, the others stay; "
+                       "percent: information shared with the factor, of the factor's entropy")
+
+
+def reconstruction_sheet(run: Run, *, num: int = 11, seed: int = 0) -> Image.Image:
+    """Images of the data set above their reconstructions."""
+    index = run.dataset.space.draw(num, numpy_generator(seed, Purpose.EVALUATION, 1))
+    images = run.dataset.images(index, seed=seed)
+    rows = [images / 255.0, run.reconstruct(images)]
+    return grid(rows, [("data", run.dataset.name), ("model", "reconstruction")],
+                title=f"{run.config.method}  {run.run_id}")
+
+
+def save(sheet: Image.Image, path: str | Path) -> Path:
+    """Write a PNG under a temporary name and rename it."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, lambda p: sheet.save(p, format="PNG"))
+    return path

@@ -1,0 +1,83 @@
+"""Scores of a run on its data set: one encoding pass feeds every metric; rows beside the run."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from unweave.metrics import score_dataset
+from unweave.metrics.record import Score
+from unweave.training import Run
+from unweave.training.folder import write_atomically
+from unweave.types import UserError
+
+_KEY = ("run_id", "key", "convention", "version", "seed", "settings")
+
+
+def score_run(run: Run, *, metrics: Sequence[str] | None = None, convention: str = "study2019",
+              seed: int = 0, **overrides: Any) -> list[Score]:
+    """Scores of a run's mean codes on its data set, with intervals, floor and ceiling.
+
+    `overrides` change settings of a convention (`num_votes`, ...) and are recorded as such.
+    """
+    if run.status == "diverged":
+        raise UserError(f"{run.run_id} diverged at step {run.info['diverged_at']}: "
+                        "it has no codes to score")
+
+    def encode(index: np.ndarray) -> np.ndarray:
+        return run.posterior_at(index, seed=seed)[0]
+
+    return score_dataset(encode, run.dataset.space, metrics=metrics, convention=convention,
+                         seed=seed, **overrides)
+
+
+def store_scores(run: Run, scores: Sequence[Score]) -> Path | None:
+    """Add rows to `scores.parquet` in the run's folder; a row scored anew replaces its like."""
+    if run.folder is None:
+        return None
+    path = run.folder / "scores.parquet"
+    rows = [{"run_id": run.run_id} | _flat(score) for score in scores]
+    if path.exists():
+        try:
+            old = pq.read_table(path).to_pylist()
+        except (OSError, pa.ArrowException):
+            raise UserError(f"{path} is damaged: remove it and score again") from None
+        new = {tuple(row[k] for k in _KEY) for row in rows}
+        rows = [row for row in old if tuple(row[k] for k in _KEY) not in new] + rows
+    table = pa.Table.from_pylist(rows)
+    write_atomically(path, lambda p: pq.write_table(table, p))
+    return path
+
+
+def _flat(score: Score) -> dict[str, Any]:
+    record = score.as_dict()
+    return record | {k: json.dumps(record[k], sort_keys=True) for k in ("settings", "overridden")}
+
+
+def read_arrays(path: str | Path) -> tuple[np.ndarray, np.ndarray]:
+    """The arrays `codes` and `factors` of an npz file; pickles are not loaded."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise UserError(f"{path} holds one array: save codes and factors with "
+                                "numpy.savez(file, codes=..., factors=...)")
+            missing = [k for k in ("codes", "factors") if k not in archive.files]
+            if missing:
+                held = ", ".join(archive.files) or "nothing"
+                raise UserError(f"{path} has no array {missing[0]!r} (it holds {held}): save both "
+                                "with numpy.savez(file, codes=..., factors=...)")
+            return archive["codes"], archive["factors"]
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist") from None
+    except UserError:
+        raise
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise UserError(f"{path} is not a readable npz file ({error}): save codes and factors "
+                        "with numpy.savez(file, codes=..., factors=...)") from None

@@ -1,0 +1,140 @@
+"""Layers against torch.nn.functional in float64, stacks against loops, bfloat16 against both."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from unweave import nn
+from unweave.nn import layers
+from unweave.types import UserError
+
+RUNS, BATCH = 3, 2
+# kernel, height, width, big channels, small channels; small grids in bfloat16 go by patches.
+SHAPES = [(4, 8, 8, 1, 5), (4, 8, 12, 3, 4), (4, 8, 8, 32, 16), (2, 8, 4, 16, 8), (2, 4, 4, 3, 5),
+          (4, 32, 32, 16, 8), (4, 2, 2, 16, 8)]
+KINDS = ["conv", "conv_transpose"]
+
+
+def case(kind, shape, dtype=torch.float64, seed=0):
+    kernel, height, width, big, small = shape
+    draw = torch.Generator().manual_seed(seed)
+    if kind == "conv":
+        x = torch.randn(RUNS, BATCH, height, width, big, generator=draw, dtype=torch.float64)
+    else:
+        x = torch.randn(RUNS, BATCH, height // 2, width // 2, small, generator=draw,
+                        dtype=torch.float64)
+    weight = torch.randn(RUNS, kernel, kernel, big, small, generator=draw, dtype=torch.float64)
+    bias = torch.randn(RUNS, small if kind == "conv" else big, generator=draw, dtype=torch.float64)
+    return [t.to(dtype).requires_grad_() for t in (x, weight / kernel, bias)]
+
+
+def reference(kind, x, weight, bias, relu):
+    pad = 1 if weight.shape[1] == 4 else 0
+    function = F.conv2d if kind == "conv" else F.conv_transpose2d
+    runs = [function(v.permute(0, 3, 1, 2), w.permute(3, 2, 0, 1), b, stride=2, padding=pad)
+            for v, w, b in zip(x, weight, bias)]
+    y = torch.stack(runs).permute(0, 1, 3, 4, 2)
+    return F.relu(y) if relu else y
+
+
+def value_and_gradients(function, tensors):
+    y = function(*tensors)
+    grad = torch.sin(torch.arange(y.numel(), dtype=torch.float64)).reshape(y.shape).to(y.dtype)
+    return [y, *torch.autograd.grad(y, tensors, grad)]
+
+
+def error(found, wanted):
+    return ((found.double() - wanted.double()).norm() / wanted.double().norm()).item()
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("path", "dtype", "limit"), [
+    ("general", torch.float64, 1e-13), ("cpu", torch.float32, 2e-6), ("cpu", torch.bfloat16, 2e-2),
+    ("general", torch.bfloat16, 2e-2),
+])
+def test_convolutions_agree_with_torch(kind, shape, relu, path, dtype, limit):
+    tensors = case(kind, shape, dtype)
+    layer = getattr(nn, kind)
+    with layers.path(path):
+        found = value_and_gradients(lambda *t: layer(*t, relu=relu), tensors)
+    exact = [t.detach().double().requires_grad_() for t in tensors]
+    wanted = value_and_gradients(lambda *t: reference(kind, *t, relu), exact)
+    for name, a, b in zip(("y", "dx", "dw", "db"), found, wanted):
+        assert a.dtype == dtype
+        # A ReLU's mask may flip where rounding crosses zero, which weighs on the gradients.
+        assert error(a, b) < limit * (3 if relu and dtype != torch.float64 else 1), name
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize(("path", "dtype", "limit"), [
+    ("general", torch.float64, 1e-14), ("cpu", torch.float32, 1e-6), ("cpu", torch.bfloat16, 2e-2),
+])
+def test_linear_agrees_with_torch(relu, path, dtype, limit):
+    draw = torch.Generator().manual_seed(0)
+    tensors = [torch.randn(shape, generator=draw).to(dtype).requires_grad_()
+               for shape in ((RUNS, 6, 40), (RUNS, 40, 24), (RUNS, 24))]
+    with layers.path(path):
+        found = value_and_gradients(lambda *t: nn.linear(*t, relu=relu), tensors)
+    exact = [t.detach().double().requires_grad_() for t in tensors]
+
+    def loop(x, weight, bias):
+        y = torch.stack([F.linear(v, w.t(), b) for v, w, b in zip(x, weight, bias)])
+        return F.relu(y) if relu else y
+
+    for a, b in zip(found, value_and_gradients(loop, exact)):
+        assert error(a, b) < limit * (3 if relu else 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_general_path_is_twice_differentiable(kind):
+    tensors = case(kind, (4, 4, 4, 1, 2))
+    assert torch.autograd.gradcheck(lambda *t: getattr(nn, kind)(*t), tensors)
+    assert torch.autograd.gradgradcheck(lambda *t: getattr(nn, kind)(*t), tensors)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("kind", KINDS)
+def test_stack_is_loop_is_vmap(kind, dtype):
+    tensors = [t.detach() for t in case(kind, (4, 8, 8, 3, 4), dtype)]
+    layer = getattr(nn, kind)
+    stack = layer(*tensors)
+    loop = torch.cat([layer(*(t[m : m + 1] for t in tensors)) for m in range(RUNS)])
+    mapped = torch.func.vmap(lambda *t: layer(*(v[None] for v in t))[0])(*tensors)
+    limit = 1e-6 if dtype == torch.float32 else 1e-14
+    assert error(stack, loop) < limit
+    assert error(mapped, stack) < limit
+
+
+def test_float32_weights_serve_bfloat16_activations():
+    x, weight, bias = case("conv_transpose", (4, 8, 8, 1, 32), torch.float32)
+    low = x.detach().bfloat16().requires_grad_()
+    y = nn.conv_transpose(low, weight, bias, out_dtype=torch.float32)
+    grads = torch.autograd.grad(y.sum(), (low, weight, bias))
+    assert y.dtype == torch.float32
+    assert [g.dtype for g in grads] == [torch.bfloat16, torch.float32, torch.float32]
+    assert error(y, reference("conv_transpose", x, weight, bias, False)) < 1e-2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_relu_lets_nan_through(dtype, sign):
+    nan = torch.tensor(sign).mul(float("nan")).to(dtype)
+    x = torch.ones(1, 2, 8, 8, 16, dtype=dtype)
+    weight = torch.full((1, 4, 4, 16, 8), float(nan), dtype=dtype)
+    assert nn.conv(x, weight, torch.zeros(1, 8), relu=True).isnan().all()
+    dense = torch.full((1, 16, 8), float(nan), dtype=dtype)
+    assert nn.linear(x[:, :, 0, 0], dense, torch.zeros(1, 8), relu=True).isnan().all()
+    back = torch.full((1, 4, 4, 8, 16), float(nan), dtype=dtype)
+    assert nn.conv_transpose(x, back, torch.zeros(1, 8), relu=True).isnan().all()
+
+
+def test_refusals():
+    x, weight, bias = case("conv", (4, 8, 8, 1, 5))
+    with pytest.raises(UserError, match="must be even"):
+        nn.conv(x[:, :, :7], weight, bias)
+    with pytest.raises(UserError, match="3x3"):
+        nn.conv(x, weight[:, :3, :3], bias)
+    with pytest.raises(UserError, match="did you mean 'general'"), layers.path("generl"):
+        pass
