@@ -191,7 +191,8 @@ def main() -> None:
     base = statistics.median(times["textbook, float32"])
     for name, took in times.items():
         middle = statistics.median(took)
-        print(f"{name:28} {middle:16.2f} {min(took):8.2f} {1e3 / middle:14.1f} {base / middle:6.2f}")
+        rate, ratio = 1e3 / middle, base / middle
+        print(f"{name:28} {middle:16.2f} {min(took):8.2f} {rate:14.1f} {ratio:6.2f}")
     if args.train:
         makers = {
             "textbook, float32": lambda: textbook(data),

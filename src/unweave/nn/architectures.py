@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from unweave.nn.layers import Images, Stack, conv, conv_transpose, linear
-from unweave.types import Params, UserError, unknown_name
+from unweave.nn.layers import conv, conv_transpose, linear
+from unweave.types import Float, Params, UserError, unknown_name
 
 ImageShape = tuple[int, int, int]
 
@@ -84,7 +84,9 @@ class Architecture:
             found[f"{prefix}.bias"] = Parameter((out[-1],), *fans, is_bias=True)
         return found
 
-    def encode(self, params: Params, x: Images) -> Stack:
+    def encode(
+        self, params: Params, x: Float[Tensor, "run batch height width channel"]
+    ) -> Float[Tensor, "run batch _"]:
         """`[run, batch, 2 * latent]`: means, then log-variances. Computes in the type of x."""
         h: Tensor = x
         for layer in self.encoder:
@@ -95,7 +97,12 @@ class Architecture:
                 h = conv(h, weight, bias, relu=layer.relu)
         return h
 
-    def decode(self, params: Params, z: Stack, image_shape: ImageShape | None = None) -> Images:
+    def decode(
+        self,
+        params: Params,
+        z: Float[Tensor, "run batch latent"],
+        image_shape: ImageShape | None = None,
+    ) -> Float[Tensor, "run batch _ _ _"]:
         """Logits `[run, batch, height, width, channel]` in the type of the weights.
 
         `image_shape` is needed only where the image is not square.

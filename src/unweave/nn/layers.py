@@ -29,11 +29,9 @@ from torch import Tensor
 from unweave.nn import cpu
 from unweave.types import Float, UserError, unknown_name
 
-Stack = Float[Tensor, "run batch feature"]
-Images = Float[Tensor, "run batch height width channel"]
-Matrix = Float[Tensor, "run input output"]
 Kernel = Float[Tensor, "run row column big small"]
-Bias = Float[Tensor, "run output"]
+BigImages = Float[Tensor, "run batch _ _ big"]
+SmallImages = Float[Tensor, "run batch _ _ small"]
 
 PATHS = ("auto", "general", "cpu")
 _path = "auto"
@@ -60,7 +58,13 @@ def _on_cpu_path(x: Tensor) -> bool:
     return x.device.type == "cpu" and x.dtype in cpu.DTYPES and not transformed
 
 
-def linear(x: Stack, weight: Matrix, bias: Bias, *, relu: bool = False) -> Stack:
+def linear(
+    x: Float[Tensor, "run batch input"],
+    weight: Float[Tensor, "run input output"],
+    bias: Float[Tensor, "run output"],
+    *,
+    relu: bool = False,
+) -> Float[Tensor, "run batch output"]:
     """`x @ weight + bias` for every run, with an optional ReLU."""
     if _on_cpu_path(x):
         return cpu.Linear.apply(x, weight, bias, relu)
@@ -68,7 +72,13 @@ def linear(x: Stack, weight: Matrix, bias: Bias, *, relu: bool = False) -> Stack
     return F.relu(y) if relu else y
 
 
-def conv(x: Images, weight: Kernel, bias: Bias, *, relu: bool = False) -> Images:
+def conv(
+    x: BigImages,
+    weight: Kernel,
+    bias: Float[Tensor, "run small"],
+    *,
+    relu: bool = False,
+) -> SmallImages:
     """Convolution with stride 2 that halves the image, with an optional ReLU."""
     _check(x, weight, even=True)
     if _on_cpu_path(x):
@@ -82,13 +92,13 @@ def conv(x: Images, weight: Kernel, bias: Bias, *, relu: bool = False) -> Images
 
 
 def conv_transpose(
-    x: Images,
+    x: SmallImages,
     weight: Kernel,
-    bias: Bias,
+    bias: Float[Tensor, "run big"],
     *,
     relu: bool = False,
     out_dtype: torch.dtype | None = None,
-) -> Images:
+) -> BigImages:
     """Transposed convolution with stride 2 that doubles the image, with an optional ReLU.
 
     `out_dtype` is for a decoder's last layer: float32 logits from bfloat16 activations.
