@@ -82,6 +82,10 @@ class Forward(NamedTuple):
     mu: LatentBatch
     logvar: LatentBatch
     likelihood: str = "bernoulli"
+    category_logits: tuple[LatentBatch, ...] = ()
+    """For methods with categorical latents: log-probabilities up to a constant, one entry each."""
+    categories: tuple[LatentBatch, ...] = ()
+    """Their relaxed one-hot samples, which the decoder sees beside `z`."""
 
 
 class UserError(ValueError):

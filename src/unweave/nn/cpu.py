@@ -15,6 +15,8 @@ numbers do not depend on its neighbours, to the last bit. What is unusual:
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from typing import Any
 
 import torch
@@ -32,6 +34,24 @@ def has_bfloat16_units() -> bool:
     """Whether this CPU multiplies bfloat16 natively: where not, float32 is the faster choice."""
     checks = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
     return any(getattr(torch.cpu, name, bool)() for name in checks)
+
+
+def keep_freed_memory() -> bool:
+    """Tell the C library to keep freed memory of this process for the next allocation.
+
+    By default glibc hands blocks of megabytes back to the system and asks for them again, page by
+    page, at every layer of every step: a quarter of a training step on the CPU. Afterwards the
+    process holds what it needed at most. Returns whether it took effect (Linux with glibc).
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return False
+    trim_threshold, top_pad, mmap_threshold = -1, -2, -3
+    # 32 MiB is the most that glibc accepts; larger blocks are still mapped one by one.
+    wanted = ((mmap_threshold, 32 << 20), (trim_threshold, 1 << 30), (top_pad, 64 << 20))
+    return all([mallopt(option, value) == 1 for option, value in wanted])
 
 
 def _stack(runs: list[Tensor]) -> Tensor:

@@ -28,8 +28,8 @@ from safetensors.torch import save_file
 from unweave.config import FORMAT, RunConfig
 from unweave.types import Params, UserError
 
-Curves = dict[str, list[float]]
-"""`step` and one column for each term."""
+Curves = dict[str, list[float] | list[int]]
+"""`step`, whole numbers, and one column of floats for each term."""
 
 
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
@@ -123,6 +123,7 @@ def read_checkpoint(folder: Path) -> tuple[Params, int, float, Curves]:
     state = {k: t for k, t in tensors.items() if not k.startswith("curve.")}
     curves = {k.removeprefix("curve."): t.tolist() for k, t in tensors.items()
               if k.startswith("curve.")}
+    curves["step"] = [int(s) for s in curves["step"]]
     return state, step, seconds, curves
 
 

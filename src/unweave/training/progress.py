@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class PlainLines:
     def __init__(self, every: float = 10.0) -> None:
         self.every, self._last = every, float("-inf")
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> PlainLines:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -59,7 +58,7 @@ class PlainLines:
 class LiveBar:
     """A rich progress bar on standard error, one row for each stack."""
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> LiveBar:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
 

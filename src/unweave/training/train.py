@@ -33,10 +33,13 @@ CHECKPOINT_SECONDS = 60.0
 def parse_seeds(seeds: int | str | Iterable[int]) -> list[int]:
     """Seeds from a number, a list, `"0..3"` (both ends included) or `"0,2,5..7"`."""
     if isinstance(seeds, int):
-        return [seeds]
+        seeds = [seeds]
     if not isinstance(seeds, str):
-        return [int(s) for s in seeds]
-    found: list[int] = []
+        found = [int(s) for s in seeds]
+        if any(s < 0 for s in found):
+            raise UserError(f"seeds must be at least 0, got {found}")
+        return found
+    found = []
     for part in seeds.split(","):
         match = re.fullmatch(r"\s*(\d+)(?:\.\.(\d+))?\s*", part)
         if not match or (match[2] and int(match[2]) < int(match[1])):
@@ -57,18 +60,21 @@ def plan(method: str, data: str = "dsprites", *, seeds: int | str | Iterable[int
     chosen = {k: v for k, v in given.items() if k not in fields}
     if precision == "auto":
         precision = _best_precision(choose_device(device))
+    fields = {"precision": precision} | fields
+    _check(fields)
+    for name in ("learning_rate", "adam_beta1", "adam_beta2", "adam_eps"):
+        if name in fields:  # 1 and 1.0 are one rate, and must be one run
+            fields[name] = float(fields[name])
     grid = [dict(zip(chosen, combination)) for combination in itertools.product(
         *[v if isinstance(v, list | tuple) and k in known else [v] for k, v in chosen.items()])]
     path = file_of(data)
     if path is not None:  # a run must find its file again from any working directory
         data = f"{data.partition(':')[0]}:{path.expanduser().resolve()}"
-    configs = [RunConfig(method=method, data=data, seed=seed, precision=precision,
-                         hyper=complete(method, letter), **fields)
+    configs = [RunConfig(method=method, data=data, seed=seed, hyper=complete(method, letter),
+                         **fields)
                for letter in grid for seed in parse_seeds(seeds)]
     if not configs:
         raise UserError("no seeds were given: write 0..3, or 0,2,5")
-    for config in configs:
-        _check(config)
     repeated = [c.run_id for i, c in enumerate(configs) if c in configs[:i]]
     if repeated:
         raise UserError(f"the same run is asked for twice ({repeated[0]}): drop repeated seeds")
@@ -82,17 +88,24 @@ def _best_precision(device: torch.device) -> str:
     return "bfloat16" if fast else "float32"
 
 
-def _check(config: RunConfig) -> None:
-    for name, low in (("steps", 1), ("batch_size", 1), ("num_latents", 1), ("seed", 0)):
-        value = getattr(config, name)
+def _check(fields: Mapping[str, Any]) -> None:
+    """Refuse values of RunConfig's fields that cannot be trained."""
+    for name, low in (("steps", 1), ("batch_size", 1), ("num_latents", 1)):
+        value = fields.get(name, low)
         if not isinstance(value, int) or isinstance(value, bool) or value < low:
             raise UserError(f"{name}={value!r} must be a whole number of at least {low}")
-    if not 0.0 < config.learning_rate < float("inf"):
-        raise UserError(f"learning_rate={config.learning_rate!r} must be above 0")
+    for name in ("learning_rate", "adam_eps"):
+        value = fields.get(name, 1.0)
+        if not isinstance(value, float | int) or not 0.0 < value < float("inf"):
+            raise UserError(f"{name}={value!r} must be a number above 0")
+    for name in ("adam_beta1", "adam_beta2"):
+        value = fields.get(name, 0.0)
+        if not isinstance(value, float | int) or not 0.0 <= value < 1.0:
+            raise UserError(f"{name}={value!r} must be a number from 0 to below 1")
     for name, known in (("architecture", nn.ARCHITECTURES), ("likelihood", LIKELIHOODS),
                         ("init", SCHEMES), ("precision", nn.PRECISIONS)):
-        if getattr(config, name) not in known:
-            raise unknown_name(name, getattr(config, name), known)
+        if fields.get(name, next(iter(known))) not in known:
+            raise unknown_name(name, fields[name], known)
 
 
 def train(method: str, data: str | FactorDataset = "dsprites", *, seeds: int | str | Iterable[int] = 0,

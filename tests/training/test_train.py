@@ -1,0 +1,249 @@
+"""Training as a user sees it: runs that do not depend on their neighbours, resume, and diverge."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+import unweave
+from unweave.config import RunConfig
+from unweave.training import plan, train_runs
+from unweave.training import folder as files
+from unweave.training.stack import Stack
+from unweave.types import UserError
+
+SMALL = {"steps": 6, "batch_size": 8, "num_latents": 4, "precision": "float32"}
+
+
+def small_plan(method="beta_vae", **changes):
+    return plan(method, "sprites", device="cpu", **(SMALL | changes))
+
+
+def train_small(configs, sprites, **options):
+    return train_runs(configs, device="cpu", datasets={"sprites": sprites},
+                      **({"out": None} | options))
+
+
+def same(a, b):
+    return (set(a.params) == set(b.params)
+            and all(torch.equal(a.params[k], b.params[k]) for k in a.params)
+            and a.curves == b.curves)
+
+
+def test_a_run_alone_equals_the_same_run_among_four_others(sprites):
+    alone = train_small(small_plan(beta=4.0, seeds=2), sprites)[0]
+    others = small_plan(beta=[1.0, 4.0], seeds=[0, 2])
+    among = train_small([*others, *small_plan(beta=9.0, learning_rate=1e-3)], sprites)
+    twin = next(run for run in among if run.config == alone.config)
+    assert same(alone, twin)
+
+
+def test_a_stack_in_one_sequence_of_operations_equals_its_runs_alone(sprites):
+    configs = [*small_plan(beta=[1.0, 4.0], seeds=[0, 1]), *small_plan(beta=2.0, learning_rate=1e-2)]
+    stack = Stack(configs, sprites, torch.device("cpu"))
+    alone = [Stack([c], sprites, torch.device("cpu")) for c in configs]
+    for _ in range(3):
+        together = stack.train_step()
+        for m, single in enumerate(alone):
+            terms = single.train_step()
+            for name, value in terms.items():
+                assert torch.equal(together[name][m], value[0]), (name, m)
+    for m, single in enumerate(alone):
+        for name, p in single.params.items():
+            assert torch.equal(stack.params[name][m], p[0]), (name, m)
+
+
+def test_a_nan_stays_in_its_run(sprites):
+    configs = small_plan(seeds=[0, 1, 2])
+    clean = train_small(configs, sprites)
+    broken = Stack(configs, sprites, torch.device("cpu"))
+    with torch.no_grad():
+        broken.params["encoder.conv1.weight"][1].fill_(float("nan"))
+    while broken.step < 6:
+        terms = broken.advance()
+    assert torch.isnan(terms["loss"]).tolist() == [False, True, False]
+    for m in (0, 2):
+        for name, p in clean[m].params.items():
+            assert torch.equal(broken.params[name][m], p[0]), name
+
+
+def test_a_diverged_run_is_stored_as_such_and_the_others_go_on(sprites, tmp_path):
+    configs = [*small_plan(seeds=[0, 1]), *small_plan(learning_rate=1e30)]
+    runs = train_small(configs, sprites, out=tmp_path)
+    assert [run.status for run in runs] == ["done", "done", "diverged"]
+    again = unweave.load(runs[2].folder, data=sprites, device="cpu")
+    assert again.status == "diverged"
+    assert again.info["diverged_at"] == again.curves["step"][-1] < 6
+    with pytest.raises(UserError, match="diverged at step"):
+        unweave.score_run(again)
+    assert same(runs[0], train_small(small_plan(seeds=0), sprites)[0])
+
+
+def test_run_folder_round_trip(sprites, tmp_path):
+    run = train_small(small_plan(), sprites, out=tmp_path)[0]
+    assert sorted(p.name for p in run.folder.iterdir()) == [
+        "config.json", "curves.parquet", "run.json", "weights.safetensors"]
+    table = pq.read_table(run.folder / "curves.parquet")
+    assert table.column_names == ["run_id", "step", "term", "value"]
+    assert set(table["term"].to_pylist()) == {
+        "loss", "recon", "kl", "elbo", "kl.0", "kl.1", "kl.2", "kl.3"}
+    info = json.loads((run.folder / "run.json").read_text())
+    assert {"torch", "unweave", "python"} <= set(info["versions"])
+    assert info["seconds"] > 0
+    again = unweave.load(run.folder, data=sprites, device="cpu")
+    assert same(run, again)
+    images = sprites.images(np.arange(5))
+    assert np.array_equal(run.encode(images), again.encode(images))
+    assert again.encode(images).shape == (5, 4)
+    assert again.reconstruct(images).shape == images.shape
+    assert again.sample(3).shape == (3, 64, 64, 1)
+    assert np.array_equal(again.sample(3), again.sample(3))
+    assert not np.array_equal(again.sample(3), again.sample(3, seed=1))
+    walk = again.traverse(images[0], num=3)
+    assert walk.shape == (4, 3, 64, 64, 1)
+    # The middle of every row is the image's own reconstruction, but for the latent that moves.
+    code = again.encode(images[:1])
+    code[0, 2] = 2.0
+    assert np.allclose(walk[2, 2], again.decode(code)[0], atol=1e-6)
+    assert np.allclose(again.posterior_at([0, 3])[0], again.encode(sprites.images([0, 3])))
+
+
+def test_resuming_gives_the_weights_of_an_uninterrupted_run(sprites, tmp_path):
+    configs = small_plan(seeds=[0, 1])
+    whole = train_small(configs, sprites)
+
+    class Stop(Exception):
+        pass
+
+    def stop(report):
+        if report.step == 4:
+            raise Stop
+
+    with pytest.raises(Stop):
+        train_small(configs, sprites, out=tmp_path, listener=stop, checkpoint_seconds=0.0)
+    with pytest.raises(UserError, match="is unfinished at step 3 of 6"):
+        unweave.load(tmp_path / configs[0].run_id, data=sprites)
+    with pytest.raises(UserError, match=r"exists already \(unfinished\): add --resume"):
+        train_small(configs, sprites, out=tmp_path)
+    # One run is further than its neighbour, as when the process dies between two checkpoints.
+    train_small(configs[:1], sprites, out=tmp_path, resume=True)
+    resumed = train_small(configs, sprites, out=tmp_path, resume=True)
+    assert all(same(a, b) for a, b in zip(whole, resumed))
+    assert not (tmp_path / configs[0].run_id / "checkpoint.safetensors").exists()
+    with pytest.raises(UserError, match=r"exists already \(finished\)"):
+        train_small(configs, sprites, out=tmp_path)
+
+
+SCRIPT = """
+import sys
+from unweave.training import train_runs, plan
+configs = plan("beta_vae", "dsprites", seeds=[0, 1], steps=40, batch_size=4, num_latents=3,
+               precision="float32", device="cpu")
+train_runs(configs, out=sys.argv[1], device="cpu", resume=True, checkpoint_seconds=0.0,
+           listener=lambda r: print(r.step, flush=True))
+"""
+
+
+def test_kill_9_loses_at_most_the_work_since_the_last_checkpoint(tmp_path):
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "killed")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if int(line) >= 15:
+                os.kill(process.pid, signal.SIGKILL)
+                break
+        process.wait()
+    assert process.returncode == -signal.SIGKILL
+    resumed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    assert 13 <= int(resumed[0]) <= 40
+    subprocess.run([*command[:-1], str(tmp_path / "whole")], check=True, capture_output=True)
+    for folder in (tmp_path / "whole").iterdir():
+        a, b = unweave.load(folder), unweave.load(tmp_path / "killed" / folder.name)
+        assert same(a, b)
+
+
+def test_bad_folders_get_one_sentence(sprites, tmp_path):
+    run = train_small(small_plan(), sprites, out=tmp_path)[0]
+
+    def refused(words):
+        with pytest.raises(UserError, match=words):
+            unweave.load(run.folder, data=sprites)
+
+    weights = run.folder / "weights.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[: len(whole) // 2])
+    refused("is damaged or not a safetensors file")
+    weights.write_bytes(b"PK\x03\x04 something else")
+    refused("is damaged or not a safetensors file")
+    weights.unlink()
+    refused("weights.safetensors is missing")
+    weights.write_bytes(whole)
+    curves = (run.folder / "curves.parquet").read_bytes()
+    (run.folder / "curves.parquet").write_bytes(curves[:100])
+    refused("curves.parquet is damaged")
+    (run.folder / "curves.parquet").write_bytes(curves)
+    config = json.loads((run.folder / "config.json").read_text())
+    (run.folder / "config.json").write_text(json.dumps(config | {"format": 99}))
+    refused("written by a newer unweave .*upgrade unweave")
+    (run.folder / "config.json").write_text("{")
+    refused("cannot be read")
+    (run.folder / "config.json").write_text('{"name": "webpack"}')
+    refused("not written by unweave")
+    with pytest.raises(UserError, match="is not a folder"):
+        unweave.load(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(("changes", "words"), [
+    ({"beta": -1.0}, "must be at least 0"),
+    ({"batch_size": 257}, "larger than sprites, which has 256 images"),
+    ({"steps": 0}, "steps=0 must be a whole number of at least 1"),
+    ({"num_latents": 2.5}, "num_latents=2.5 must be a whole number"),
+    ({"learning_rate": 0.0}, "must be a number above 0"),
+    ({"architecture": "conv46"}, "did you mean 'conv64'"),
+    ({"likelihood": "poisson"}, "known are"),
+    ({"precision": "float16"}, "unknown precision"),
+    ({"seeds": "3..1"}, "seeds '3..1' are not understood"),
+    ({"seeds": [1, 1]}, "the same run is asked for twice"),
+    ({"seeds": [-1]}, "seeds must be at least 0"),
+    ({"seeds": []}, "no seeds were given"),
+    ({"alpha": 1.0}, "unknown letter of beta_vae 'alpha'"),
+])
+def test_bad_input_is_refused_before_anything_is_written(sprites, tmp_path, changes, words):
+    with pytest.raises(UserError, match=words):
+        train_small(small_plan(**changes), sprites, out=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_leaves_nothing_half_written(sprites, tmp_path, monkeypatch):
+    def full(*_args, **_kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files, "save_file", full)
+    with pytest.raises(OSError, match="No space left"):
+        train_small(small_plan(), sprites, out=tmp_path)
+    left = sorted(p.name for p in (tmp_path / small_plan()[0].run_id).iterdir())
+    assert left == ["config.json"]
+
+
+def test_what_is_learned_is_real(sprites):
+    run = train_small(small_plan(steps=150, batch_size=32, learning_rate=1e-3, beta=0.1),
+                      sprites)[0]
+    assert run.curves["recon"][-1] < 0.5 * run.curves["recon"][5]
+    assert run.curves["kl"][-1] > 1.0
+
+
+def test_seeds_and_names():
+    assert unweave.training.parse_seeds("0..3") == [0, 1, 2, 3]
+    assert unweave.training.parse_seeds("0,2,5..6") == [0, 2, 5, 6]
+    assert unweave.training.parse_seeds(4) == [4]
+    (config,) = plan("vae", device="cpu", precision="float32")
+    assert config == RunConfig("vae")
+    started = time.monotonic()
+    assert unweave.training.plan("vae", device="cpu")[0].precision in ("float32", "bfloat16")
+    assert time.monotonic() - started < 5
