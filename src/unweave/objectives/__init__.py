@@ -1,8 +1,10 @@
 """Objectives: pure functions of a forward pass. METHODS maps names to records.
 
-A method's letters are the keyword-only parameters of its `loss`. A letter whose type admits a
-tensor (`Strength`, `Positive`) has a value for each run of a stack; any other letter is part of
-the pack key. Allowed values come from the annotation. What the trainer supplies is in CONTEXT.
+A method's letters are the keyword-only parameters of its `loss`, of its posterior and of its
+critic's plan (`letter.py`). What the trainer supplies to `loss` by name is in CONTEXT:
+`dataset_size`; `step`, the updates done so far; `critic_logits`, `[*stack, batch, 2]`, of the codes
+`out.z`; `state`, the method's running quantities, each `[*stack, ...]`. New values of these come
+back among the terms as `state.<name>`; a quantity that does not come back keeps its value.
 """
 
 from __future__ import annotations
@@ -11,86 +13,108 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
 from torch import Tensor
 
+from unweave.objectives.aggregate import SAMPLINGS
+from unweave.objectives.annealed import annealed_vae
+from unweave.objectives.density_ratio import (
+    PERMUTATION_CRITIC,
+    PRIOR_CRITIC,
+    Critic,
+    CriticPlan,
+    aae,
+    factor_updates,
+    factor_vae,
+    factor_vae_prior,
+    frozen,
+)
+from unweave.objectives.dip import dip_state, dip_vae_i, dip_vae_ii
 from unweave.objectives.elbo import LIKELIHOODS, beta_vae, vae
-from unweave.types import Range, Terms, UserError, unknown_name
+from unweave.objectives.information_dropout import information_dropout
+from unweave.objectives.joint import joint_vae
+from unweave.objectives.letter import CONTEXT, Letter, declared, pick
+from unweave.objectives.posterior import GAUSSIAN, JOINT, Draw, Posterior
+from unweave.objectives.tcvae import beta_tcvae
+from unweave.types import Terms, UserError, unknown_name
 
-CONTEXT = frozenset({"dataset_size", "step"})
-"""Keywords that the trainer fills in: they are facts of the training, not letters."""
+
+def every_step(steps: int, hyper: Mapping[str, Any]) -> int:
+    """A run of `steps` makes as many updates."""
+    return steps
 
 
 @dataclass(frozen=True)
 class Method:
-    """A method: its objective, where it comes from, and a line on what it does."""
+    """A method: its objective, where it comes from, a line on what it does, and its parts."""
 
     loss: Callable[..., Terms]
     paper: str
     summary: str
+    posterior: Posterior = GAUSSIAN
+    critic: Critic | None = None
+    state: Callable[[int], dict[str, Tensor]] | None = None
+    """(num_latents) -> running quantities before the first update, without a run axis."""
+    num_updates: Callable[[int, Mapping[str, Any]], int] = every_step
+    """(steps, letters) -> updates of each network in a run of that many steps."""
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """The functions that declare letters."""
+        critic = (self.critic.plan,) if self.critic else ()
+        return (self.loss, self.posterior.function, *critic)
 
 
 METHODS: dict[str, Method] = {
     "vae": Method(vae, "Kingma & Welling 2014", "the evidence lower bound"),
     "beta_vae": Method(beta_vae, "Higgins et al. 2017", "KL term weighted by beta"),
+    "annealed_vae": Method(
+        annealed_vae, "Burgess et al. 2018", "KL term held at a growing capacity",
+        aliases=("cc_vae",)),
+    "factor_vae": Method(
+        factor_vae, "Kim & Mnih 2018", "total correlation penalised, by a discriminator",
+        critic=PERMUTATION_CRITIC, num_updates=factor_updates),
+    "factor_vae_prior": Method(
+        factor_vae_prior, "Kim & Mnih 2018, eq. 12",
+        "KL of all codes to the prior added, by a discriminator", critic=PRIOR_CRITIC),
+    "beta_tcvae": Method(
+        beta_tcvae, "Chen et al. 2018", "total correlation penalised, from the batch's densities"),
+    "dip_vae_i": Method(
+        dip_vae_i, "Kumar et al. 2018", "covariance of the means held at the identity",
+        state=dip_state),
+    "dip_vae_ii": Method(
+        dip_vae_ii, "Kumar et al. 2018", "covariance of the codes held at the identity",
+        state=dip_state),
+    "aae": Method(
+        aae, "Makhzani et al. 2015", "KL of all codes to the prior alone, by a discriminator",
+        critic=PRIOR_CRITIC),
+    "information_dropout": Method(
+        information_dropout, "Achille & Soatto 2018", "information in the codes weighted by beta"),
+    "joint_vae": Method(
+        joint_vae, "Dupont 2018", "continuous and categorical codes, each held at a capacity",
+        posterior=JOINT),
 }
 
+ALIASES: dict[str, str] = {
+    alias: name for name, method in METHODS.items() for alias in method.aliases}
 
-@dataclass(frozen=True)
-class Letter:
-    """A hyper-parameter of a method: its default and what it may be."""
 
-    name: str
-    default: bool | int | float | str
-    per_run: bool
-    allowed: Range | tuple[str, ...] | None
-
-    def check(self, method: str, value: Any) -> bool | int | float | str:
-        """`value` in the letter's type, or a UserError that says what is allowed."""
-        said = f"{self.name}={value!r} of {method}"
-        kind = type(self.default)
-        if isinstance(self.allowed, tuple):
-            if value not in self.allowed:
-                raise UserError(f"{said} must be one of {', '.join(self.allowed)}")
-            return value
-        if kind is bool:
-            known = {"true": True, "false": False, "1": True, "0": False}
-            if str(value).lower() not in known:
-                raise UserError(f"{said} must be true or false")
-            return known[str(value).lower()]
-        try:
-            number = kind(value)
-            exact = isinstance(value, str) or number == value
-        except (TypeError, ValueError):
-            exact = False
-        if not exact or number != number or (kind is float and abs(number) == float("inf")):
-            raise UserError(f"{said} must be {'a whole' if kind is int else 'a finite'} number")
-        if self.allowed is not None and number not in self.allowed:
-            raise UserError(f"{said} must be {self.allowed}")
-        return number
+def canonical(method: str) -> str:
+    """The name under which a method's runs are stored; an alias becomes the name it stands for."""
+    name = ALIASES.get(method, method)
+    if name not in METHODS:
+        raise unknown_name("method", method, [*METHODS, *ALIASES])
+    return name
 
 
 @cache
 def letters(method: str) -> Mapping[str, Letter]:
-    """The letters of a method, in the order in which its objective declares them."""
-    if method not in METHODS:
-        raise unknown_name("method", method, METHODS)
-    loss = METHODS[method].loss
-    hints = get_type_hints(loss, include_extras=True)
-    found = {}
-    for name, parameter in inspect.signature(loss).parameters.items():
-        if parameter.kind is not inspect.Parameter.KEYWORD_ONLY or name in CONTEXT:
-            continue
-        hint, allowed = hints[name], None
-        if get_origin(hint) is Annotated:
-            hint, allowed = get_args(hint)[:2]
-        if get_origin(hint) is Literal:
-            allowed = get_args(hint)
-        per_run = Tensor in get_args(hint)
-        default = float(parameter.default) if per_run else parameter.default
-        found[name] = Letter(name, default, per_run, allowed)
-    return found
+    """The letters of a method: of its objective, its posterior and its critic, in this order."""
+    record = METHODS[canonical(method)]
+    return {name: letter for function in record.functions
+            for name, letter in declared(function).items()}
 
 
 def complete(method: str, given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
@@ -109,7 +133,11 @@ def complete(method: str, given: Mapping[str, Any]) -> tuple[tuple[str, Any], ..
 
 def context(method: str) -> frozenset[str]:
     """Which of CONTEXT a method's objective asks for."""
-    return CONTEXT & set(inspect.signature(METHODS[method].loss).parameters)
+    return CONTEXT & set(inspect.signature(METHODS[canonical(method)].loss).parameters)
 
 
-__all__ = ["LIKELIHOODS", "METHODS", "Letter", "Method", "complete", "context", "letters"]
+__all__ = [
+    "ALIASES", "CONTEXT", "LIKELIHOODS", "METHODS", "SAMPLINGS", "Critic", "CriticPlan", "Draw",
+    "Letter", "Method", "Posterior", "canonical", "complete", "context", "declared", "frozen",
+    "letters", "pick",
+]

@@ -57,7 +57,7 @@ def vae(out: Forward) -> Terms:
 
 
 def beta_vae(out: Forward, *, beta: Strength = 4.0) -> Terms:
-    """The bound with its KL weighted by beta. Higgins et al. 2017; Kaddah et al. 2020, eq. 2.
+    """The bound with its KL weighted by beta. Higgins et al. 2017; Kaddah 2020, eq. 2.
 
     loss = E[-log p(x|z)] + beta KL(q(z|x) || p(z)); beta = 1 is the VAE.
     """
