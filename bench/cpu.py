@@ -3,18 +3,20 @@
     python bench/cpu.py
 
 Both train the papers' network (`conv64`) on 64x64x1 images, batch 64, 10 latents, Adam at 1e-4.
-The textbook is eager, in float32, with `torch.nn` modules. Every loop lives in a process of its own,
-as ours tells the C library to keep freed memory, which would speed up the textbook too: the second
-row shows by how much. Rounds of all alternate, so that other work on the machine falls on all; the
-ratio is that of the medians, `fastest` that of the least disturbed rounds.
+The textbook is eager, in float32, with `torch.nn` modules. Every loop lives in a process of its
+own, as ours tells the C library to keep freed memory, which would speed up the textbook too: the
+second row shows by how much. Rounds of all alternate, so that other work on the machine falls on
+all; the ratio is that of the medians, `fastest` that of the least disturbed rounds. All start from
+the same weights, so that the losses at the end can be compared.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 
 import torch
@@ -64,9 +66,25 @@ class Textbook(torch.nn.Module):
         return self.decoder(z), mu, logvar
 
 
+def same_weights(model: Textbook) -> None:
+    """Give the textbook's modules, channels first, the weights that ours starts from."""
+    params = nn.init_params(nn.ARCHITECTURES["conv64"], IMAGE, LATENTS, Streams([0]), "pytorch")
+    params = {name: value[0] for name, value in params.items()}
+    after, before = "encoder.dense1.weight", "decoder.dense2"
+    params[after] = params[after].view(4, 4, 64, -1).permute(2, 0, 1, 3).reshape(1024, -1)
+    for kind in ("weight", "bias"):
+        grid = params[f"{before}.{kind}"].unflatten(-1, (4, 4, 64))
+        params[f"{before}.{kind}"] = grid.movedim(-1, -3).flatten(-3)
+    for target, value in zip(model.parameters(), params.values()):
+        if value.ndim > 1:
+            value = value.permute(3, 2, 0, 1) if value.ndim == 4 else value.t()
+        target.detach().copy_(value)
+
+
 def textbook(data: Tensor) -> Callable[[], Tensor]:
     torch.manual_seed(0)
     model = Textbook()
+    same_weights(model)
     optimiser = torch.optim.Adam(model.parameters(), lr=RATE)
 
     def step() -> Tensor:
@@ -138,17 +156,25 @@ class Flat:
         )
 
 
+def draws(seeds: range, size: int, ahead: int = 16) -> Iterator[tuple[Tensor, Tensor]]:
+    """Indices and noise of every step `[M, ...]`, several steps in one call: most is overhead."""
+    runs = len(seeds)
+    streams = Streams(list(seeds) * ahead)
+    for start in itertools.count(0, ahead):
+        step = torch.arange(start, start + ahead).repeat_interleave(runs)
+        index = streams.integers(Purpose.BATCH, step, size, BATCH)
+        noise = streams.normal(Purpose.NOISE, step, BATCH, LATENTS)
+        yield from zip(index.split(runs), noise.split(runs))
+
+
 def ours(data: Tensor, runs: int, precision: str) -> Callable[[], Tensor]:
     architecture = nn.ARCHITECTURES["conv64"]
     streams = Streams(range(runs))
     flat = Flat(nn.init_params(architecture, IMAGE, LATENTS, streams, "pytorch"))
-    counter = 0
+    draw = draws(range(runs), len(data))
 
     def step() -> Tensor:
-        nonlocal counter
-        index = streams.integers(Purpose.BATCH, counter, len(data), BATCH)
-        noise = streams.normal(Purpose.NOISE, counter, BATCH, LATENTS)
-        counter += 1
+        index, noise = next(draw)
         losses = []
         # A whole step of one run, then of the next: a run's activations stay in the cache.
         for m in range(runs):
@@ -175,13 +201,10 @@ def layer_wise(data: Tensor, runs: int, precision: str) -> Callable[[], Tensor]:
     params = nn.init_params(architecture, IMAGE, LATENTS, streams, "pytorch")
     weights = [v.requires_grad_() for v in params.values()]
     optimiser = torch.optim.Adam(weights, lr=RATE, fused=True)
-    counter = 0
+    draw = draws(range(runs), len(data))
 
     def step() -> Tensor:
-        nonlocal counter
-        index = streams.integers(Purpose.BATCH, counter, len(data), BATCH)
-        noise = streams.normal(Purpose.NOISE, counter, BATCH, LATENTS)
-        counter += 1
+        index, noise = next(draw)
         x = data[index].float()
         out = nn.forward(architecture, params, x, noise, precision=precision)
         recon = BernoulliLoss.apply(out.logits, x)
