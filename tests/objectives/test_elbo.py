@@ -39,7 +39,8 @@ def test_bernoulli_stays_finite_and_exact_far_out():
     assert value.item() == pytest.approx(0.0 + 800.0 + 800.0 + 30.0 + math.log1p(math.exp(-30.0)))
 
 
-@pytest.mark.parametrize(("likelihood", "law"), [("gaussian", stats.norm), ("laplace", stats.laplace)])
+@pytest.mark.parametrize(("likelihood", "law"),
+                         [("gaussian", stats.norm), ("laplace", stats.laplace)])
 def test_other_likelihoods_by_scipy(likelihood, law):
     out = forward(likelihood)
     mean = torch.sigmoid(out.logits).numpy()

@@ -8,7 +8,9 @@ pairs (z_i, x_j); Kaddah 2020, eq. 9 is the first. B: images of the batch, N: of
 `stratified`: an unbiased density. With M = B - 1: 1 / N on the image that z_i came from,
     (N - M) / (N M) on one other image, 1 / M on the rest; a row sums to 1. The logarithm of it is
     still biased (Jensen; Kim & Mnih 2018, appendix D): posteriors much narrower than the gaps
-    between the batch's codes leave few images that say anything about q(z_i).
+    between the batch's codes leave few images that say anything about q(z_i), and its own image
+    outweighs them. Of a total correlation of 1.51 nats (10 latents, batch 64, N = 20,000) it makes
+    7.0, 1.3 and 0.44 where posteriors have standard deviations of 0.2, 0.355 and 0.5.
 
 The weight of a pair is added once to its log-density, whether that is of all latents or of one.
 """

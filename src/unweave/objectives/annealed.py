@@ -18,7 +18,7 @@ ACTIVE = 0.01
 _SOFTNESS = 0.0025  # width of the step of `activity` around ACTIVE, in nats
 
 
-def capacity(step: Tensor | float, c_max: PerRun, anneal_steps: PerRun,
+def capacity(step: Tensor | float | int, c_max: PerRun, anneal_steps: PerRun,
              like: PerRunTensor) -> PerRunTensor:
     """C = c_max min(step / anneal_steps, 1), shaped as `like`. Burgess et al. 2018, section 4.
 
@@ -60,15 +60,15 @@ def annealed_vae(
     c_max: Strength = 25.0,
     anneal_steps: Positive = 100_000.0,
     equal_kl: Strength = 0.0,
-    step: Tensor | float,
+    step: Tensor | float | int,
 ) -> Terms:
     """KL held at a capacity that grows. Burgess et al. 2018; Kaddah 2020, eq. 3.
 
     loss = E[-log p(x|z)] + gamma |KL - C| + equal_kl Var_active(KL_j)
 
     `gamma`: weight of the distance; KL is the batch mean, before the absolute value (Hartmann
-    2021, eq. 9, leaves it open; the published study did it so); C = c_max min(step / anneal_steps, 1),
-    see `capacity`.
+    2021, eq. 9, leaves it open; the published study did it so); C is `capacity`, which grows to
+    `c_max` nats over `anneal_steps` updates.
     `equal_kl`: weight of the variance of the KL among active units: `kl_variance`.
     """
     terms = elbo_terms(out)

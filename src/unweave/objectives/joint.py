@@ -26,7 +26,7 @@ def joint_vae(
     gamma_c: Strength = 30.0,
     c_max_c: Strength = 5.0,
     anneal_steps: Positive = 25_000.0,
-    step: Tensor | float,
+    step: Tensor | float | int,
 ) -> Terms:
     """Capacities for continuous and categorical latents. Dupont 2018, eq. 7; Kaddah 2020, 2.2.
 

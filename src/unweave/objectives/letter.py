@@ -28,7 +28,7 @@ Momentum = Annotated[PerRun, Range(0.0, 0.9999)]
 Decay = Annotated[float, Range(0.0, 0.9999)]
 """A decay rate of Adam's moments, the same for all runs of a stack."""
 
-Count = Annotated[int, Range(1)]
+Count = Annotated[int, Range(1.0)]
 """A number of things of which there is at least one."""
 
 
@@ -85,7 +85,7 @@ class Letter:
             exact = False
         if not exact or number != number or (kind is float and abs(number) == float("inf")):
             raise UserError(f"{said} must be {'a whole' if kind is int else 'a finite'} number")
-        if self.allowed is not None and number not in self.allowed:
+        if self.allowed is not None and float(number) not in self.allowed:
             raise UserError(f"{said} must be {self.allowed}")
         return number
 
