@@ -117,6 +117,42 @@ def test_no_value_is_read_and_the_type_is_kept(method, static):
         assert value.dtype == torch.float32, name
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@over_variants
+def test_a_captured_graph_replays_loss_and_gradients(method, static):
+    first, second = (
+        {k: v.cuda() for k, v in tensors((3,), batch=64, latent=10, seed=s,
+                                         dtype=torch.float32).items()} for s in (0, 1))
+    hyper = {k: v.cuda() if torch.is_tensor(v) else v
+             for k, v in letters_of(method, (3,), dtype=torch.float32, **static).items()}
+    uniform = torch.rand(3, 64, 10, device="cuda")
+    step = torch.tensor(700, device="cuda")
+    leaves = {k: v.clone().requires_grad_(k in ("mu", "logvar", "z")) for k, v in first.items()}
+    wanted = [leaves[k] for k in ("mu", "logvar", "z")]
+    critic = METHODS[method].critic
+
+    def compute():
+        terms = evaluate(method, leaves, hyper, step=step)
+        slopes = torch.autograd.grad(terms["loss"].sum(), wanted, allow_unused=True)
+        other = critic.samples(leaves["z"], leaves["z"], uniform)[1] if critic else uniform
+        return [*terms.values(), *(s for s in slopes if s is not None), other]
+
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        compute()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = compute()
+    with torch.no_grad():
+        for k, v in second.items():
+            leaves[k].copy_(v)
+        step.fill_(1400)
+    graph.replay()
+    for ours, theirs in zip(captured, compute()):
+        torch.testing.assert_close(ours, theirs)
+
+
 @over_variants
 def test_numbers_serve_as_letters_too(method, static):
     given = tensors((2,))
