@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from jaxtyping import install_import_hook
 
+import unweave.cli  # noqa: F401 - first: typer reads the signatures that the hook would wrap
+
 _hook = install_import_hook("unweave", "beartype.beartype")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"

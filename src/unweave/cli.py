@@ -128,8 +128,8 @@ def score(
 
     Example: unweave score runs/ID        or: unweave score codes.npz --metric mig
     """
-    from unweave.report.tables import SCORE_COLUMNS, print_records, score_records
     from unweave.metrics import score_records as score_arrays
+    from unweave.report.tables import SCORE_COLUMNS, print_records, score_records
     from unweave.studies.scoring import read_arrays, score_run, store_scores
 
     overrides = {} if votes is None else {

@@ -10,68 +10,13 @@ import time
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-import torch
 
 import unweave
+from small import same, small_plan, train_small
 from unweave.config import RunConfig
-from unweave.training import plan, train_runs
 from unweave.training import folder as files
-from unweave.training.stack import Stack
+from unweave.training import plan
 from unweave.types import UserError
-
-SMALL = {"steps": 6, "batch_size": 8, "num_latents": 4, "precision": "float32"}
-
-
-def small_plan(method="beta_vae", **changes):
-    return plan(method, "sprites", device="cpu", **(SMALL | changes))
-
-
-def train_small(configs, sprites, **options):
-    return train_runs(configs, device="cpu", datasets={"sprites": sprites},
-                      **({"out": None} | options))
-
-
-def same(a, b):
-    return (set(a.params) == set(b.params)
-            and all(torch.equal(a.params[k], b.params[k]) for k in a.params)
-            and a.curves == b.curves)
-
-
-def test_a_run_alone_equals_the_same_run_among_four_others(sprites):
-    alone = train_small(small_plan(beta=4.0, seeds=2), sprites)[0]
-    others = small_plan(beta=[1.0, 4.0], seeds=[0, 2])
-    among = train_small([*others, *small_plan(beta=9.0, learning_rate=1e-3)], sprites)
-    twin = next(run for run in among if run.config == alone.config)
-    assert same(alone, twin)
-
-
-def test_a_stack_in_one_sequence_of_operations_equals_its_runs_alone(sprites):
-    configs = [*small_plan(beta=[1.0, 4.0], seeds=[0, 1]), *small_plan(beta=2.0, learning_rate=1e-2)]
-    stack = Stack(configs, sprites, torch.device("cpu"))
-    alone = [Stack([c], sprites, torch.device("cpu")) for c in configs]
-    for _ in range(3):
-        together = stack.train_step()
-        for m, single in enumerate(alone):
-            terms = single.train_step()
-            for name, value in terms.items():
-                assert torch.equal(together[name][m], value[0]), (name, m)
-    for m, single in enumerate(alone):
-        for name, p in single.params.items():
-            assert torch.equal(stack.params[name][m], p[0]), (name, m)
-
-
-def test_a_nan_stays_in_its_run(sprites):
-    configs = small_plan(seeds=[0, 1, 2])
-    clean = train_small(configs, sprites)
-    broken = Stack(configs, sprites, torch.device("cpu"))
-    with torch.no_grad():
-        broken.params["encoder.conv1.weight"][1].fill_(float("nan"))
-    while broken.step < 6:
-        terms = broken.advance()
-    assert torch.isnan(terms["loss"]).tolist() == [False, True, False]
-    for m in (0, 2):
-        for name, p in clean[m].params.items():
-            assert torch.equal(broken.params[name][m], p[0]), name
 
 
 def test_a_diverged_run_is_stored_as_such_and_the_others_go_on(sprites, tmp_path):

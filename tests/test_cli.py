@@ -1,0 +1,154 @@
+"""The command line as a newcomer meets it: help, listings, errors in one sentence, exit codes."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from unweave import cli
+
+
+def run(capsys, *arguments):
+    """Exit code, standard output and standard error of a command."""
+    with pytest.raises(SystemExit) as leave:
+        cli.main(list(arguments))
+    shown = capsys.readouterr()
+    return leave.value.code, shown.out, shown.err
+
+
+COMMANDS = ["train", "score", "methods", "metrics", "datasets", "demo", "data list", "data show",
+            "data fetch", "data check"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(capsys, command):
+    code, out, _ = run(capsys, *command.split(), "--help")
+    assert code == 0
+    assert f"Example: unweave {command}" in out
+    assert "--json" in out
+
+
+@pytest.mark.parametrize(("command", "names"), [
+    ("methods", {"vae", "beta_vae"}),
+    ("metrics", {"mig", "factor_vae"}),
+    ("datasets", {"dsprites", "color_dsprites", "noisy_dsprites", "scream_dsprites"}),
+    ("data list", {"dsprites"}),
+])
+def test_listings(capsys, command, names):
+    code, out, _ = run(capsys, *command.split(), "--json")
+    assert code == 0
+    assert names <= {record["name"] for record in json.loads(out)}
+    code, out, _ = run(capsys, *command.split())
+    assert code == 0
+    assert all(name in out for name in names)
+
+
+def test_version(capsys):
+    code, out, _ = run(capsys, "--version")
+    assert code == 0
+    assert re.fullmatch(r"unweave \d+\.\d+\.\d+\n", out)
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    ("train beta_vea", "did you mean 'beta_vae'"),
+    ("train beta_vae --data dsprite", "did you mean 'dsprites'"),
+    ("train beta_vae --data dsprites:/no/file.npz --steps 1", "/no/file.npz"),
+    ("train beta_vae --set beta=-1", "must be at least 0"),
+    ("train beta_vae --set beta", "write --set beta=4"),
+    ("train beta_vae --set beto=4", "did you mean 'beta'"),
+    ("train beta_vae --batch-size 737281 --steps 1", "is larger than dsprites"),
+    ("train beta_vae --steps many", "--steps"),
+    ("train beta_vae --seeds a..b", "write 0..3"),
+    ("train beta_vae --architecture conv46", "did you mean 'conv64'"),
+    ("train beta_vae --device tpu9", "unknown device"),
+    ("train", "Missing argument"),
+    ("score /no/such/folder", "neither a run folder"),
+    ("data show nothing", "unknown data set"),
+    ("data fetch nothing", "nothing"),
+    ("data check dsprites --file /no/file.npz", "/no/file.npz"),
+    ("data check mnist --file x", "cannot be checked"),
+    ("trian", "train"),
+    ("methods --colour", "--colour"),
+])
+def test_bad_input_is_one_sentence_and_exit_code_2(capsys, tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(capsys, *arguments.split())
+    assert code == 2
+    assert words in err
+    assert err.count("\n") == 1
+    assert "Traceback" not in out + err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_scores_of_arrays(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    factors = rng.integers(0, 5, size=(3000, 2))
+    np.savez(tmp_path / "codes.npz", codes=factors + rng.normal(0, 0.01, (3000, 2)),
+             factors=factors)
+    code, out, _ = run(capsys, "score", str(tmp_path / "codes.npz"), "--metric", "mig", "--json")
+    (record,) = json.loads(out)
+    assert code == 0
+    assert record["name"] == "mig"
+    assert record["low"] <= record["value"] <= record["high"]
+    assert record["value"] > 0.9 > 0.1 > record["chance"]
+    code, out, _ = run(capsys, "score", str(tmp_path / "codes.npz"))
+    assert code == 0
+    assert "factor_vae" in out
+
+
+def test_bad_arrays(capsys, tmp_path):
+    np.savez(tmp_path / "half.npz", codes=np.zeros((3, 2)))
+    (tmp_path / "broken.npz").write_bytes(b"not a zip")
+    np.savez(tmp_path / "objects.npz", codes=np.array([{}], dtype=object), factors=np.zeros(1))
+    for name, words in (("half", "has no array 'factors'"), ("broken", "not a readable npz"),
+                        ("objects", "not a readable npz")):
+        code, _, err = run(capsys, "score", str(tmp_path / f"{name}.npz"))
+        assert code == 2
+        assert words in err
+
+
+def test_train_score_and_again(capsys, tmp_path):
+    arguments = ["train", "beta_vae", "--set", "beta=1,4", "--steps", "2", "--batch-size", "4",
+                 "--out", str(tmp_path / "runs"), "--precision", "float32", "--json"]
+    code, out, err = run(capsys, *arguments)
+    records = json.loads(out)
+    assert code == 0
+    assert [r["beta"] for r in records] == [1.0, 4.0]
+    assert "model-steps/s" in err  # plain lines in a log
+    code, _, err = run(capsys, *arguments)
+    assert code == 2
+    assert "exists already (finished): add --resume" in err
+    code, out, _ = run(capsys, *arguments, "--resume")
+    assert code == 0
+    assert [r["name"] for r in json.loads(out)] == [r["name"] for r in records]
+    code, out, _ = run(capsys, "score", str(tmp_path / "runs"), "--votes", "20", "--metric",
+                       "factor_vae", "--json")
+    assert code == 0
+    assert {r["run_id"] for r in json.loads(out)} == {r["name"] for r in records}
+    assert all((tmp_path / "runs" / r["name"] / "scores.parquet").exists() for r in records)
+
+
+def test_pictures_of_a_data_set(capsys, tmp_path):
+    code, _, _ = run(capsys, "data", "show", "dsprites", "--out", str(tmp_path / "sheets"))
+    assert code == 0
+    written = sorted(p.name for p in (tmp_path / "sheets").iterdir())
+    assert written == ["dsprites-images.png", "dsprites-walks.png"]
+
+
+def test_help_does_not_wait_for_torch():
+    script = ("import sys, unweave, unweave.cli\n"
+              "assert 'torch' not in sys.modules and 'sklearn' not in sys.modules\n")
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_full_disk_is_one_sentence(capsys, monkeypatch):
+    def full(*_args, **_kwargs):
+        raise OSError(28, "No space left on device", "runs/x")
+
+    monkeypatch.setattr("unweave.training.train", full)
+    code, _, err = run(capsys, "train", "beta_vae")
+    assert code == 2
+    assert "no space is left on the disk (runs/x)" in err
