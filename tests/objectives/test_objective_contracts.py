@@ -138,6 +138,7 @@ def test_a_captured_graph_replays_loss_and_gradients(method, static):
         return [*terms.values(), *(s for s in slopes if s is not None), other]
 
     side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         compute()
     torch.cuda.current_stream().wait_stream(side)
