@@ -24,6 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from unweave import nn
+from unweave.objectives.posterior import gaussian_posterior
 from unweave.random import Purpose, Streams
 
 BATCH, LATENTS, BETA, RATE = 64, 10, 4.0, 1e-4
@@ -68,7 +69,8 @@ class Textbook(torch.nn.Module):
 
 def same_weights(model: Textbook) -> None:
     """Give the textbook's modules, channels first, the weights that ours starts from."""
-    params = nn.init_params(nn.ARCHITECTURES["conv64"], IMAGE, LATENTS, Streams([0]), "pytorch")
+    params = nn.init_params(nn.ARCHITECTURES["conv64"], IMAGE, 2 * LATENTS, LATENTS, Streams([0]),
+                            "pytorch")
     params = {name: value[0] for name, value in params.items()}
     after, before = "encoder.dense1.weight", "decoder.dense2"
     params[after] = params[after].view(4, 4, 64, -1).permute(2, 0, 1, 3).reshape(1024, -1)
@@ -167,10 +169,20 @@ def draws(seeds: range, size: int, ahead: int = 16) -> Iterator[tuple[Tensor, Te
         yield from zip(index.split(runs), noise.split(runs))
 
 
+def forward(
+    params: dict[str, Tensor], x: Tensor, noise: Tensor, precision: str
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Logits, means, log-variances of a stack."""
+    head = nn.encode_head(nn.ARCHITECTURES["conv64"], params, x, precision=precision)
+    draw = gaussian_posterior(head, noise, noise)
+    logits = nn.decode(nn.ARCHITECTURES["conv64"], params, draw.z, precision=precision)
+    return logits, draw.mu, draw.logvar
+
+
 def ours(data: Tensor, runs: int, precision: str) -> Callable[[], Tensor]:
     architecture = nn.ARCHITECTURES["conv64"]
     streams = Streams(range(runs))
-    flat = Flat(nn.init_params(architecture, IMAGE, LATENTS, streams, "pytorch"))
+    flat = Flat(nn.init_params(architecture, IMAGE, 2 * LATENTS, LATENTS, streams, "pytorch"))
     draw = draws(range(runs), len(data))
 
     def step() -> Tensor:
@@ -180,9 +192,9 @@ def ours(data: Tensor, runs: int, precision: str) -> Callable[[], Tensor]:
         for m in range(runs):
             x = data[index[m]].float()[None]
             params = flat.views[m]
-            out = nn.forward(architecture, params, x, noise[m : m + 1], precision=precision)
-            recon = BernoulliLoss.apply(out.logits, x)
-            kl = 0.5 * (out.mu**2 + out.logvar.exp() - 1.0 - out.logvar).sum(-1).mean(-1)
+            logits, mu, logvar = forward(params, x, noise[m : m + 1], precision)
+            recon = BernoulliLoss.apply(logits, x)
+            kl = 0.5 * (mu**2 + logvar.exp() - 1.0 - logvar).sum(-1).mean(-1)
             loss = recon + BETA * kl
             grads = torch.autograd.grad(loss.sum(), list(params.values()))
             torch._foreach_copy_(flat.grads[m], grads)
@@ -198,7 +210,7 @@ def layer_wise(data: Tensor, runs: int, precision: str) -> Callable[[], Tensor]:
     """The stack in lock step, layer by layer: for comparison, as it is slower on a CPU."""
     architecture = nn.ARCHITECTURES["conv64"]
     streams = Streams(range(runs))
-    params = nn.init_params(architecture, IMAGE, LATENTS, streams, "pytorch")
+    params = nn.init_params(architecture, IMAGE, 2 * LATENTS, LATENTS, streams, "pytorch")
     weights = [v.requires_grad_() for v in params.values()]
     optimiser = torch.optim.Adam(weights, lr=RATE, fused=True)
     draw = draws(range(runs), len(data))
@@ -206,9 +218,9 @@ def layer_wise(data: Tensor, runs: int, precision: str) -> Callable[[], Tensor]:
     def step() -> Tensor:
         index, noise = next(draw)
         x = data[index].float()
-        out = nn.forward(architecture, params, x, noise, precision=precision)
-        recon = BernoulliLoss.apply(out.logits, x)
-        kl = 0.5 * (out.mu**2 + out.logvar.exp() - 1.0 - out.logvar).sum(-1).mean(-1)
+        logits, mu, logvar = forward(params, x, noise, precision)
+        recon = BernoulliLoss.apply(logits, x)
+        kl = 0.5 * (mu**2 + logvar.exp() - 1.0 - logvar).sum(-1).mean(-1)
         loss = recon + BETA * kl
         optimiser.zero_grad()
         loss.sum().backward()

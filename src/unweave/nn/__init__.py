@@ -1,26 +1,35 @@
-"""Networks for stacks of runs: layers with a leading run axis, architectures, the VAE's pass."""
+"""Networks for stacks of runs: layers with a leading run axis, architectures, passes, critics."""
 
-from unweave.nn.architectures import ARCHITECTURES, Architecture, Conv, Dense, Parameter
+from unweave.nn.architectures import ARCHITECTURES
+from unweave.nn.blueprint import Architecture, Buffer, Buffers, Conv, Dense, Norm, Parameter
 from unweave.nn.cpu import has_bfloat16_units, keep_freed_memory
-from unweave.nn.init import init_params
-from unweave.nn.layers import conv, conv_transpose, linear, path
-from unweave.nn.vae import PRECISIONS, decode, encode, forward
+from unweave.nn.critic import critic_logits, critic_parameters, init_critic
+from unweave.nn.init import init_buffers, init_params
+from unweave.nn.layers import conv, conv_transpose, linear, norm, path
+from unweave.nn.passes import PRECISIONS, decode, encode_head
 
 __all__ = [
     "ARCHITECTURES",
     "PRECISIONS",
     "Architecture",
+    "Buffer",
+    "Buffers",
     "Conv",
     "Dense",
+    "Norm",
     "Parameter",
     "conv",
     "conv_transpose",
+    "critic_logits",
+    "critic_parameters",
     "decode",
-    "encode",
-    "forward",
+    "encode_head",
     "has_bfloat16_units",
+    "init_buffers",
+    "init_critic",
     "init_params",
     "keep_freed_memory",
     "linear",
+    "norm",
     "path",
 ]

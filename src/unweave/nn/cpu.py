@@ -24,6 +24,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 DTYPES = (torch.float32, torch.bfloat16)
+LEAK = 0.2
+"""The slope of leaky ReLUs below zero: TensorFlow's default, in which the study was run."""
 
 _FEW_CHANNELS = 4
 _SMALL_GRID = 64
@@ -63,7 +65,14 @@ def _aligned(x: Tensor) -> Tensor:
     return x.clone() if x.data_ptr() % _ALIGNMENT else x
 
 
-def _relu_(y: Tensor) -> Tensor:
+def _activate_(y: Tensor, activation: str) -> Tensor:
+    """In place; `y` must be new."""
+    if activation == "none":
+        return y
+    if activation == "tanh":
+        return y.tanh_()
+    if activation == "leaky_relu":
+        return torch.nn.functional.leaky_relu_(y, LEAK)
     if y.dtype != torch.bfloat16:
         return y.relu_()
     # As integers, bfloat16 numbers below zero are at most -128 and NaNs with a sign lie above.
@@ -72,8 +81,15 @@ def _relu_(y: Tensor) -> Tensor:
     return y
 
 
-def _masked(grad: Tensor, y: Tensor) -> Tensor:
-    """The gradient before a ReLU with output y."""
+def _before(grad: Tensor, y: Tensor | None, activation: str) -> Tensor:
+    """The gradient before an activation with output y, contiguous."""
+    grad = grad.contiguous()
+    if y is None:
+        return grad
+    if activation == "tanh":
+        return torch.ops.aten.tanh_backward(grad, y)
+    if activation == "leaky_relu":
+        return torch.ops.aten.leaky_relu_backward(grad, y, LEAK, True)
     if y.dtype != torch.bfloat16:
         return torch.ops.aten.threshold_backward(grad, y, 0)
     bits = grad.view(torch.int16), y.view(torch.int16)
@@ -85,21 +101,20 @@ def _cast(weight: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 class Linear(torch.autograd.Function):
-    """`relu(x @ weight + bias)`, x `[M, B, I]`, weight `[M, I, O]`, bias `[M, O]`."""
+    """`activation(x @ weight + bias)`, x `[M, B, I]`, weight `[M, I, O]`, bias `[M, O]`."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, relu: bool) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, activation: str) -> Tensor:
         """Loop over runs; the cast weights are kept for the gradient."""
         inputs = [_aligned(run) for run in x]
         weights = [_cast(run, x.dtype) for run in weight]
         biases = [run.to(x.dtype) for run in bias]
         outputs = [torch.addmm(b, v, w) for v, w, b in zip(inputs, weights, biases)]
-        if relu:
-            outputs = [_relu_(y) for y in outputs]
+        outputs = [_activate_(y, activation) for y in outputs]
         ctx.dtypes = weight.dtype, bias.dtype
-        ctx.relu = relu
+        ctx.activation = activation
         y = _stack(outputs)
-        ctx.save_for_backward(y if relu else None, *inputs, *weights)
+        ctx.save_for_backward(None if activation == "none" else y, *inputs, *weights)
         return y
 
     @staticmethod
@@ -109,13 +124,16 @@ class Linear(torch.autograd.Function):
         y, *rest = ctx.saved_tensors
         runs = len(rest) // 2
         inputs, weights = rest[:runs], rest[runs:]
-        grad = _masked(grad.contiguous(), y) if ctx.relu else grad.contiguous()
+        grad = _before(grad, y, ctx.activation)
         grads = [_aligned(run) for run in grad]
         dx = None
         if ctx.needs_input_grad[0]:
             dx = _stack([g @ w.t() for g, w in zip(grads, weights)])
-        dw = _stack([(v.t() @ g).to(ctx.dtypes[0]) for v, g in zip(inputs, grads)])
-        db = _stack([g.sum(0).to(ctx.dtypes[1]) for g in grads])
+        dw = db = None  # not made for a frozen critic
+        if ctx.needs_input_grad[1]:
+            dw = _stack([(v.t() @ g).to(ctx.dtypes[0]) for v, g in zip(inputs, grads)])
+        if ctx.needs_input_grad[2]:
+            db = _stack([g.sum(0).to(ctx.dtypes[1]) for g in grads])
         return dx, dw, db, None
 
 
@@ -168,7 +186,7 @@ class Conv(torch.autograd.Function):
     """A halving convolution, x `[M, B, H, W, C]`, weight `[M, k, k, C, O]`, bias `[M, O]`."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, relu: bool) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, activation: str) -> Tensor:
         """Loop over runs; patches are kept where the gradient needs them again."""
         batch, height, width = x.shape[1:4]
         small = (batch, height // 2, width // 2, weight.shape[-1])
@@ -182,11 +200,11 @@ class Conv(torch.autograd.Function):
             else:
                 y = _convolve(inputs[m], w, b, False)
             weights.append(w)
-            outputs.append(_relu_(y) if relu else y)
+            outputs.append(_activate_(y, activation))
         ctx.dtypes = weight.dtype, bias.dtype
-        ctx.relu, ctx.size = relu, (batch, height, width)
+        ctx.activation = activation
         y = _stack(outputs)
-        ctx.save_for_backward(y if relu else None, *inputs, *weights)
+        ctx.save_for_backward(None if activation == "none" else y, *inputs, *weights)
         return y
 
     @staticmethod
@@ -196,7 +214,7 @@ class Conv(torch.autograd.Function):
         y, *rest = ctx.saved_tensors
         runs = len(rest) // 2
         inputs, weights = rest[:runs], rest[runs:]
-        grad = _masked(grad.contiguous(), y) if ctx.relu else grad.contiguous()
+        grad = _before(grad, y, ctx.activation)
         need = ctx.needs_input_grad[0]
         dxs, dws, dbs = [], [], []
         for g, x, w in zip(grad, inputs, weights):
@@ -217,7 +235,7 @@ class ConvTranspose(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, relu: bool, out_dtype: torch.dtype
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, activation: str, out_dtype: torch.dtype
     ) -> Tensor:
         """Loop over runs."""
         inputs, weights, outputs = [_aligned(run) for run in x.contiguous()], [], []
@@ -228,11 +246,11 @@ class ConvTranspose(torch.autograd.Function):
             else:
                 y = _convolve(v, w, b32.to(x.dtype), True).to(out_dtype)
             weights.append(w)
-            outputs.append(_relu_(y) if relu else y)
+            outputs.append(_activate_(y, activation))
         ctx.dtypes = weight.dtype, bias.dtype
-        ctx.relu = relu
+        ctx.activation = activation
         y = _stack(outputs)
-        ctx.save_for_backward(y if relu else None, *inputs, *weights)
+        ctx.save_for_backward(None if activation == "none" else y, *inputs, *weights)
         return y
 
     @staticmethod
@@ -242,7 +260,7 @@ class ConvTranspose(torch.autograd.Function):
         y, *rest = ctx.saved_tensors
         runs = len(rest) // 2
         inputs, weights = rest[:runs], rest[runs:]
-        grad = _masked(grad.contiguous(), y) if ctx.relu else grad.contiguous()
+        grad = _before(grad, y, ctx.activation)
         need = ctx.needs_input_grad[0]
         dxs, dws, dbs = [], [], []
         for g32, x, w in zip(grad, inputs, weights):
@@ -283,3 +301,19 @@ def _by_planes(x: Tensor, weight: Tensor, bias: Tensor, dtype: torch.dtype) -> T
         y[:, :, i, :, 0] = tap1.movedim(0, -1)
         y[:, :, i, :, 1] = tap2.movedim(0, -1)
     return y.view(batch, 2 * height, 2 * width, channels).add_(bias.to(dtype))
+
+
+def norm(
+    x: Tensor, weight: Tensor, bias: Tensor, mean: Tensor | None, var: Tensor | None,
+    train: bool, momentum: float, epsilon: float,
+) -> Tensor:
+    """Batch normalisation of `[M, B, ..., C]`; moves `mean` and `var` in place when training."""
+    outputs = []
+    for m, run in enumerate(x):
+        # Channels second, as a permuted view: the layout for which PyTorch's loops are fast.
+        first = run.permute(0, 3, 1, 2) if run.ndim == 4 else run
+        running = (None, None) if mean is None or var is None else (mean[m], var[m])
+        y = torch.nn.functional.batch_norm(
+            first, *running, weight[m], bias[m], train, momentum, epsilon)
+        outputs.append(y.permute(0, 2, 3, 1) if run.ndim == 4 else y)
+    return _stack(outputs)

@@ -1,0 +1,63 @@
+"""Critics: networks that tell two kinds of codes apart, for methods with a discriminator.
+
+Their weights are a dictionary of their own, drawn from streams of their own, so that a method with
+a critic starts from the same encoder and decoder as one without. Depth is read from the weights.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from torch import Tensor
+
+from unweave.nn.blueprint import Parameter
+from unweave.nn.init import draw_params
+from unweave.nn.layers import linear
+from unweave.nn.passes import compute_types
+from unweave.random import Purpose, Streams
+from unweave.types import Float, Params
+
+NUM_CLASSES = 2
+
+
+def critic_parameters(num_inputs: int, width: int, depth: int) -> dict[str, Parameter]:
+    """Name to shape and fans: `depth` hidden layers of `width`, then two logits.
+
+    Six of 1000 in Kim & Mnih 2018, appendix A, and in the runs of the study; Locatello et al.
+    2019, table 4b, prints one of 1000.
+    """
+    found: dict[str, Parameter] = {}
+    sizes = [num_inputs, *[width] * depth, NUM_CLASSES]
+    for number, (fan_in, fan_out) in enumerate(pairwise(sizes), start=1):
+        prefix = f"critic.dense{number}"
+        found[f"{prefix}.weight"] = Parameter((fan_in, fan_out), fan_in, fan_out)
+        found[f"{prefix}.bias"] = Parameter((fan_out,), fan_in, fan_out, is_bias=True)
+    return found
+
+
+def init_critic(
+    num_inputs: int,
+    width: int,
+    depth: int,
+    streams: Streams,
+    scheme: str = "glorot",
+    purpose: Purpose = Purpose.CRITIC_INIT,
+) -> Params:
+    """Float32 weights `[run, ...]` by name; the schemes are those of `init_params`."""
+    return draw_params(critic_parameters(num_inputs, width, depth), streams, scheme, purpose)
+
+
+def critic_logits(
+    params: Params, z: Float[Tensor, "run batch latent"], *, precision: str = "float32"
+) -> Float[Tensor, "run batch 2"]:
+    """Logits of the two classes for each code, leaky ReLU between layers. Kim & Mnih, appendix A.
+
+    They leave in float32 (float64 for float64 weights), as everything that objectives see.
+    """
+    inside, outside = compute_types(params, precision)
+    h: Tensor = z.to(inside)
+    last = len(params) // 2
+    for number in range(1, last + 1):
+        weight, bias = params[f"critic.dense{number}.weight"], params[f"critic.dense{number}.bias"]
+        h = linear(h, weight, bias, activation="none" if number == last else "leaky_relu")
+    return h.to(outside)
