@@ -3,6 +3,10 @@
 Codes are numbers: `[sample, latent]`, or `[sample]` for one latent. Factors are classes:
 `[sample, factor]`, or `[sample]` for one factor; whatever stands in a column (integers, floats,
 booleans, strings) is taken as the name of a class, and classes are numbered in sorted order.
+
+A latent may be categorical: its column then holds class numbers. `num_values` has an entry for each
+latent, 0 if it is continuous and K if its codes are classes 0 to K - 1; None says that all are
+continuous. To metrics with a parameter of this name, order and distance of classes mean nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from unweave.types import Codes, Factors, UserError
+from unweave.types import Codes, Factors, Int, UserError
 
 ArrayLike = Any
 """Anything `numpy.asarray` takes: nested lists, arrays, data frames, tensors."""
@@ -71,6 +75,34 @@ def as_factors(values: ArrayLike, num_rows: int | None = None) -> Factors:
                         f"{len(factors)}")
     columns = [_classes(factors[:, k], k) for k in range(factors.shape[1])]
     return np.stack(columns, axis=1)
+
+
+def as_num_values(values: ArrayLike | None, codes: Codes) -> Int[np.ndarray, " latent"]:
+    """The number of values of each latent, 0 for continuous ones, checked against the codes."""
+    num_latents = codes.shape[1]
+    if values is None:
+        return np.zeros(num_latents, dtype=np.int64)
+    given = as_array(values)
+    if given.shape != (num_latents,):
+        held = f"{len(given)} of them" if given.ndim == 1 else f"the shape {given.shape}"
+        raise UserError(f"num_values must have one entry for each of the {num_latents} latents, "
+                        f"got {held}")
+    if given.dtype.kind not in "iu" or given.min() < 0:
+        raise UserError("num_values must be whole numbers, 0 for a continuous latent and the "
+                        f"number of classes for a categorical one, got {given.tolist()}")
+    for j in np.flatnonzero(given):
+        column = codes[:, j]
+        wrong = np.flatnonzero((column < 0) | (column >= given[j]) | (column != np.floor(column)))
+        if len(wrong):
+            raise UserError(f"latent {j} is categorical with num_values {given[j]}: its codes must "
+                            f"be whole numbers from 0 to {given[j] - 1}, row {wrong[0]} is "
+                            f"{column[wrong[0]]}")
+    return given.astype(np.int64)
+
+
+def class_numbers(column: np.ndarray) -> np.ndarray:
+    """A categorical latent's classes, those that occur numbered from 0 without gaps."""
+    return _classes(column.astype(np.int64), 0)
 
 
 def varying(factors: Factors) -> np.ndarray:

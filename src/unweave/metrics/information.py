@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import xlogy
 
+from unweave.metrics.arrays import ArrayLike, as_num_values, class_numbers
 from unweave.types import Codes, Factors, Float, Int, UserError
 
 Bins = Int[np.ndarray, "sample latent"]
@@ -20,13 +21,15 @@ KEYS_AT_ONCE = 1 << 22
 """Joint counts of many latents are made in pieces of about this many (row, latent) pairs."""
 
 
-def discretise(codes: Codes, num_bins: int) -> Bins:
+def discretise(codes: Codes, num_bins: int, num_values: ArrayLike | None = None) -> Bins:
     """The equal-width bin, 0 to num_bins - 1, of each code between the column's least and largest.
 
     The same bins as `numpy.digitize(x, numpy.histogram(x, num_bins)[1][:-1]) - 1`, bit for bit:
     edges are multiples of the width, rounded to the precision of the codes, closed on the left. A
-    constant column falls into one bin.
+    constant column falls into one bin. The bins of a categorical latent (`num_values` above 0) are
+    its classes, however many: those that occur, in order.
     """
+    num_values = as_num_values(num_values, codes)
     if not isinstance(num_bins, int | np.integer) or num_bins < 1:
         raise UserError(f"num_bins must be a whole number, at least 1, got {num_bins!r}")
     low, high = codes.min(axis=0), codes.max(axis=0)
@@ -42,7 +45,10 @@ def discretise(codes: Codes, num_bins: int) -> Bins:
     bins = np.empty(codes.shape, dtype=np.int64)
     for j in range(codes.shape[1]):
         bins[:, j] = np.searchsorted(edges[:, j], codes[:, j], side="right")
-    return np.clip(bins - 1, 0, num_bins - 1)
+    bins = np.clip(bins - 1, 0, num_bins - 1)
+    for j in np.flatnonzero(num_values):
+        bins[:, j] = class_numbers(codes[:, j])
+    return bins
 
 
 def entropy(labels: Factors) -> Float[np.ndarray, " factor"]:

@@ -32,7 +32,8 @@ class Metric:
 
     `function(codes, factors, **settings)` for a draw of points, or
     `function(codes, groups, fixed, points=..., **settings)` for a draw with groups: see
-    `sampling.Draw`. `num_train` is passed where the function has such a parameter. `bootstrap`
+    `sampling.Draw`. `num_train` and `num_values` (see `arrays`) are passed where the function has
+    such a parameter; one without `num_values` sees class numbers as numbers. `bootstrap`
     has the function's parameters, preceded by a generator and a number of replicates, and gives
     for some of the keys an array of that many replicates.
     """
@@ -83,7 +84,8 @@ class Score:
     chance: float | None
     """The score of shuffled codes: what no information at all scores here."""
     ceiling: float | None
-    """The score of the factors themselves as codes: what can be reached in this convention."""
+    """The score of the factors themselves as codes: what can be reached in this convention. They
+    count as continuous: a categorical latent with more classes than MIG has bins may pass it."""
     range_low: float
     range_high: float
     higher_is_better: bool | None
@@ -101,6 +103,7 @@ class Score:
     overridden: tuple[str, ...] = ()
     """Settings that differ from the convention."""
     settings: dict[str, Any] = field(default_factory=dict)
+    """`num_values`, a list, is among them if categorical latents were taken as such."""
 
     def as_dict(self) -> dict[str, Any]:
         """The fields by name, with `overridden` as a list."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from unweave.factors import FactorSpace
-from unweave.metrics.arrays import ArrayLike, as_codes, as_factors
+from unweave.metrics.arrays import ArrayLike, as_codes, as_factors, as_num_values
 from unweave.metrics.record import CONVENTIONS, Metric, Score, accepted
 from unweave.metrics.registry import METRICS
 from unweave.metrics.sampling import BOOTSTRAP, SHUFFLE, Draw, RowSource, Source, SpaceSource
@@ -45,33 +45,41 @@ class Plan:
     overridden: tuple[tuple[str, ...], ...]
     _ceilings: dict[str, dict[str, float]] = field(default_factory=dict, repr=False)
 
-    def score(self, codes: ArrayLike, *, details: bool = True) -> list[Score]:
+    def score(self, codes: ArrayLike, *, num_values: ArrayLike | None = None,
+              details: bool = True) -> list[Score]:
         """A record for every key of every metric; `codes` belong to the rows of `index`.
 
-        `details` adds the bootstrap interval, the noise floor and the ceiling.
+        `num_values` has a number for each latent: 0 if it is continuous, K if it is categorical and
+        its codes are the classes 0 to K - 1; None if all are continuous. `details` adds the
+        bootstrap interval, the noise floor and the ceiling.
         """
         codes = as_codes(codes)
         if len(codes) != len(self.index):
             raise UserError(f"this plan needs the codes of {len(self.index)} rows, got those of "
                             f"{len(codes)}")
+        checked = as_num_values(num_values, codes)
+        num_values = checked.tolist() if checked.any() else None
         records: list[Score] = []
         for i in range(len(self.metrics)):
-            records += self._records(i, codes, details)
+            records += self._records(i, codes, num_values, details)
         return records
 
-    def _records(self, i: int, codes: np.ndarray, details: bool) -> list[Score]:
+    def _records(self, i: int, codes: np.ndarray, num_values: list[int] | None,
+                 details: bool) -> list[Score]:
         metric, draw = self.metrics[i], self.draws[i]
-        values = self._evaluate(i, metric.function, codes)
+        values = self._evaluate(i, metric.function, codes, num_values)
+        known = {} if num_values is None else accepted(metric.function, {"num_values": num_values})
         replicates: dict[str, np.ndarray] = {}
         chance: dict[str, float] = {}
         ceiling: dict[str, float] = {}
         if details:
             rng = numpy_generator(self.seed, Purpose.EVALUATION, SHUFFLE)
-            chance = self._evaluate(i, metric.function, codes, rows=draw.shuffled(rng))
+            chance = self._evaluate(i, metric.function, codes, num_values, rows=draw.shuffled(rng))
             ceiling = self._ceiling(i)
             if metric.bootstrap is not None:
                 rng = numpy_generator(self.seed, Purpose.EVALUATION, BOOTSTRAP)
-                replicates = self._evaluate(i, metric.bootstrap, codes, rng, NUM_REPLICATES)
+                replicates = self._evaluate(i, metric.bootstrap, codes, num_values, rng,
+                                            NUM_REPLICATES)
         records = []
         for key, value in values.items():
             said = metric.keys[key]
@@ -85,22 +93,24 @@ class Plan:
                 num_groups=0 if draw.groups is None else len(draw.groups),
                 group_size=0 if draw.groups is None else draw.groups.shape[1],
                 num_rows=len(self.index), num_latents=codes.shape[1],
-                overridden=self.overridden[i], settings=dict(self.settings[i])))
+                overridden=self.overridden[i], settings=self.settings[i] | known))
         return records
 
     def _ceiling(self, i: int) -> dict[str, float]:
         name = self.metrics[i].name
         if name not in self._ceilings:
             codes = self.factors.astype(np.float64)
-            self._ceilings[name] = self._evaluate(i, self.metrics[i].function, codes)
+            self._ceilings[name] = self._evaluate(i, self.metrics[i].function, codes, None)
         return self._ceilings[name]
 
     def _evaluate(self, i: int, function: Callable[..., Any], codes: np.ndarray,
-                  *before: Any, rows: Draw | None = None) -> dict[str, Any]:
+                  num_values: list[int] | None, *before: Any,
+                  rows: Draw | None = None) -> dict[str, Any]:
         """Call a metric; `rows` are those whose codes it sees, if not those of its draw."""
         draw = self.draws[i]
         rows = draw if rows is None else rows
-        settings = accepted(function, {**self.settings[i], "num_train": draw.num_train})
+        settings = accepted(function, {**self.settings[i], "num_train": draw.num_train,
+                                       "num_values": num_values})
         if draw.groups is None:
             return function(*before, codes[rows.points], self.factors[draw.points], **settings)
         return function(*before, codes, rows.groups, draw.fixed, points=rows.points, **settings)
@@ -118,20 +128,26 @@ def plan_scores(space: FactorSpace, *, metrics: str | Iterable[str] | None = Non
 
 def score_dataset(encode: Callable[[np.ndarray], ArrayLike], space: FactorSpace, *,
                   metrics: str | Iterable[str] | None = None, convention: str = "study2019",
-                  seed: int = 0, details: bool = True, **overrides: Any) -> list[Score]:
-    """Scores of one encoder. `encode(index)` is called once and gives codes `[sample, latent]`."""
+                  seed: int = 0, num_values: ArrayLike | None = None, details: bool = True,
+                  **overrides: Any) -> list[Score]:
+    """Scores of one encoder. `encode(index)` is called once and gives codes `[sample, latent]`.
+
+    `num_values` tells categorical latents: see `Plan.score`.
+    """
     plan = plan_scores(space, metrics=metrics, convention=convention, seed=seed, **overrides)
-    return plan.score(encode(plan.index), details=details)
+    return plan.score(encode(plan.index), num_values=num_values, details=details)
 
 
 def score_records(codes: ArrayLike, factors: ArrayLike, *,
                   metrics: str | Iterable[str] | None = None, convention: str = "study2019",
-                  seed: int = 0, num_train: int | None = None, details: bool = True,
+                  seed: int = 0, num_train: int | None = None,
+                  num_values: ArrayLike | None = None, details: bool = True,
                   **overrides: Any) -> list[Score]:
     """Scores of given rows: codes `[sample, latent]`, factors `[sample, factor]`.
 
     The rows play the part of the data set: points are all of them, groups are made from those that
-    share a value. With `num_train` the first rows train and the rest test.
+    share a value. With `num_train` the first rows train and the rest test. `num_values` tells
+    categorical latents: see `Plan.score`.
     """
     codes = as_codes(codes)
     factors = as_factors(factors, len(codes))
@@ -141,15 +157,16 @@ def score_records(codes: ArrayLike, factors: ArrayLike, *,
                           stacklevel=2)
     source = RowSource(factors, seed, num_train)
     plan = _plan(source, lambda index: factors[index], metrics, convention, seed, overrides)
-    return plan.score(codes, details=details)
+    return plan.score(codes, num_values=num_values, details=details)
 
 
 def score(codes: ArrayLike, factors: ArrayLike, *, metrics: str | Iterable[str] | None = None,
           convention: str = "study2019", seed: int = 0, num_train: int | None = None,
-          **overrides: Any) -> dict[str, float]:
+          num_values: ArrayLike | None = None, **overrides: Any) -> dict[str, float]:
     """The scores alone, by key: `score(codes, factors)["mig"]`. See `score_records`."""
     records = score_records(codes, factors, metrics=metrics, convention=convention, seed=seed,
-                            num_train=num_train, details=False, **overrides)
+                            num_train=num_train, num_values=num_values, details=False,
+                            **overrides)
     return {record.key: record.value for record in records}
 
 
