@@ -1,11 +1,12 @@
 """Networks for stacks of runs: layers with a leading run axis, architectures, passes, critics."""
 
 from unweave.nn.architectures import ARCHITECTURES
+from unweave.nn.batch_norm import norm
 from unweave.nn.blueprint import Architecture, Buffer, Buffers, Conv, Dense, Norm, Parameter
 from unweave.nn.cpu import has_bfloat16_units, keep_freed_memory
 from unweave.nn.critic import critic_logits, critic_parameters, init_critic
 from unweave.nn.init import init_buffers, init_params
-from unweave.nn.layers import conv, conv_transpose, linear, norm, path
+from unweave.nn.layers import conv, conv_transpose, linear, path
 from unweave.nn.passes import PRECISIONS, decode, encode_head
 
 __all__ = [

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from unweave.nn.layers import conv, conv_transpose, linear, norm
+from unweave.nn.batch_norm import norm
+from unweave.nn.layers import conv, conv_transpose, linear
 from unweave.types import Float, Params, UserError
 
 ImageShape = tuple[int, int, int]
@@ -171,8 +172,9 @@ class Architecture:
         buffers: Buffers | None = None,
         train: bool = False,
     ) -> Float[Tensor, "run batch _ _ _"]:
-        """Logits `[run, batch, height, width, channel]`; convolutions give the weights' type.
+        """Logits `[run, batch, height, width, channel]`.
 
+        They are in the type of the weights, or in that of the code where the last layer is dense.
         `image_shape` is needed only where the image is not square.
         """
         h: Tensor = code

@@ -67,12 +67,12 @@ def _aligned(x: Tensor) -> Tensor:
 
 def _activate_(y: Tensor, activation: str) -> Tensor:
     """In place; `y` must be new."""
-    if activation == "none":
-        return y
     if activation == "tanh":
         return y.tanh_()
     if activation == "leaky_relu":
         return torch.nn.functional.leaky_relu_(y, LEAK)
+    if activation == "none":
+        return y
     if y.dtype != torch.bfloat16:
         return y.relu_()
     # As integers, bfloat16 numbers below zero are at most -128 and NaNs with a sign lie above.
@@ -82,7 +82,7 @@ def _activate_(y: Tensor, activation: str) -> Tensor:
 
 
 def _before(grad: Tensor, y: Tensor | None, activation: str) -> Tensor:
-    """The gradient before an activation with output y, contiguous."""
+    """The gradient before an activation with output y (None: there was none), contiguous."""
     grad = grad.contiguous()
     if y is None:
         return grad
@@ -111,8 +111,7 @@ class Linear(torch.autograd.Function):
         biases = [run.to(x.dtype) for run in bias]
         outputs = [torch.addmm(b, v, w) for v, w, b in zip(inputs, weights, biases)]
         outputs = [_activate_(y, activation) for y in outputs]
-        ctx.dtypes = weight.dtype, bias.dtype
-        ctx.activation = activation
+        ctx.dtypes, ctx.activation = (weight.dtype, bias.dtype), activation
         y = _stack(outputs)
         ctx.save_for_backward(None if activation == "none" else y, *inputs, *weights)
         return y
@@ -201,8 +200,7 @@ class Conv(torch.autograd.Function):
                 y = _convolve(inputs[m], w, b, False)
             weights.append(w)
             outputs.append(_activate_(y, activation))
-        ctx.dtypes = weight.dtype, bias.dtype
-        ctx.activation = activation
+        ctx.dtypes, ctx.activation = (weight.dtype, bias.dtype), activation
         y = _stack(outputs)
         ctx.save_for_backward(None if activation == "none" else y, *inputs, *weights)
         return y
@@ -247,8 +245,7 @@ class ConvTranspose(torch.autograd.Function):
                 y = _convolve(v, w, b32.to(x.dtype), True).to(out_dtype)
             weights.append(w)
             outputs.append(_activate_(y, activation))
-        ctx.dtypes = weight.dtype, bias.dtype
-        ctx.activation = activation
+        ctx.dtypes, ctx.activation = (weight.dtype, bias.dtype), activation
         y = _stack(outputs)
         ctx.save_for_backward(None if activation == "none" else y, *inputs, *weights)
         return y
@@ -301,19 +298,3 @@ def _by_planes(x: Tensor, weight: Tensor, bias: Tensor, dtype: torch.dtype) -> T
         y[:, :, i, :, 0] = tap1.movedim(0, -1)
         y[:, :, i, :, 1] = tap2.movedim(0, -1)
     return y.view(batch, 2 * height, 2 * width, channels).add_(bias.to(dtype))
-
-
-def norm(
-    x: Tensor, weight: Tensor, bias: Tensor, mean: Tensor | None, var: Tensor | None,
-    train: bool, momentum: float, epsilon: float,
-) -> Tensor:
-    """Batch normalisation of `[M, B, ..., C]`; moves `mean` and `var` in place when training."""
-    outputs = []
-    for m, run in enumerate(x):
-        # Channels second, as a permuted view: the layout for which PyTorch's loops are fast.
-        first = run.permute(0, 3, 1, 2) if run.ndim == 4 else run
-        running = (None, None) if mean is None or var is None else (mean[m], var[m])
-        y = torch.nn.functional.batch_norm(
-            first, *running, weight[m], bias[m], train, momentum, epsilon)
-        outputs.append(y.permute(0, 2, 3, 1) if run.ndim == 4 else y)
-    return _stack(outputs)

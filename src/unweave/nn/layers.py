@@ -1,4 +1,4 @@
-"""Dense layers, convolutions and batch normalisation for a stack of runs.
+"""Dense layers and convolutions for a stack of runs.
 
 Every tensor has a leading run axis: images `[run, batch, height, width, channel]`, weights
 `[run, ...]`. Run m of the output depends on run m of the inputs and on nothing else.
@@ -32,9 +32,6 @@ from unweave.nn.cpu import LEAK
 from unweave.types import Float, UserError, unknown_name
 
 ACTIVATIONS = ("none", "relu", "leaky_relu", "tanh")
-MOMENTUM, EPSILON = 0.1, 1e-5
-"""Of batch normalisation: weight of the newest batch in the running statistics, and what is added
-to variances. Both are the defaults of `torch.nn.BatchNorm2d`."""
 
 Kernel = Float[Tensor, "run row column big small"]
 BigImages = Float[Tensor, "run batch _ _ big"]
@@ -57,7 +54,8 @@ def path(name: str) -> Iterator[None]:
         _path = before
 
 
-def _on_cpu_path(x: Tensor) -> bool:
+def on_cpu_path(x: Tensor) -> bool:
+    """Whether a layer with input x takes the CPU path."""
     if _path != "auto":
         return _path == "cpu"
     # Function transforms (vmap, jvp) cannot look into the hand-written gradients.
@@ -73,10 +71,10 @@ def linear(
     activation: str = "none",
 ) -> Float[Tensor, "run batch output"]:
     """`x @ weight + bias` for every run, and an activation."""
-    _check_activation(activation)
+    check_activation(activation)
     if bias is None:
         bias = weight.new_zeros(weight.shape[0], weight.shape[-1])
-    if _on_cpu_path(x):
+    if on_cpu_path(x):
         return cpu.Linear.apply(x, weight, bias, activation)
     y = torch.baddbmm(bias.to(x.dtype)[:, None], x, weight.to(x.dtype))
     return activate(y, activation)
@@ -90,11 +88,11 @@ def conv(
     activation: str = "none",
 ) -> SmallImages:
     """Convolution with stride 2 that halves the image, and an activation."""
-    _check_activation(activation)
+    check_activation(activation)
     _check(x, weight, even=True)
     if bias is None:
         bias = weight.new_zeros(weight.shape[0], weight.shape[-1])
-    if _on_cpu_path(x):
+    if on_cpu_path(x):
         return cpu.Conv.apply(x, weight, bias, activation)
     runs, batch, height, width, _ = x.shape
     columns = _unfold(x, weight.shape[1])
@@ -116,61 +114,18 @@ def conv_transpose(
 
     `out_dtype` is for a decoder's last layer: float32 logits from bfloat16 activations.
     """
-    _check_activation(activation)
+    check_activation(activation)
     _check(x, weight, even=False)
     if bias is None:
         bias = weight.new_zeros(weight.shape[0], weight.shape[-2])
     out_dtype = out_dtype or x.dtype
-    if _on_cpu_path(x):
+    if on_cpu_path(x):
         return cpu.ConvTranspose.apply(x, weight, bias, activation, out_dtype)
     kernel = weight.to(x.dtype).flatten(1, 3).transpose(1, 2)
     columns = torch.bmm(x.flatten(1, 3), kernel)
     columns = columns.reshape(*x.shape[:4], *weight.shape[1:4])
     y = _fold(columns.to(out_dtype)) + bias.to(out_dtype)[:, None, None, None, :]
     return activate(y, activation)
-
-
-def norm(
-    x: Float[Tensor, "run batch *grid channel"],
-    weight: Float[Tensor, "run channel"],
-    bias: Float[Tensor, "run channel"],
-    mean: Float[Tensor, "run channel"] | None = None,
-    var: Float[Tensor, "run channel"] | None = None,
-    *,
-    train: bool = False,
-    activation: str = "none",
-) -> Float[Tensor, "run batch *grid channel"]:
-    """Batch normalisation of every run, and an activation. Ioffe & Szegedy 2015, algorithm 1.
-
-    With `train` each channel is normalised by its mean and biased variance over the batch and all
-    positions, and the running statistics `mean` and `var`, where given, move in place towards
-    these (the variance unbiased, as in `torch.nn.BatchNorm2d`). Without, by the running ones.
-    Statistics are in the type of the weights, whatever the type of x.
-    """
-    _check_activation(activation)
-    count = x[0, ..., 0].numel()
-    if train and count < 2:
-        raise UserError("batch normalisation cannot train on one value a channel: "
-                        "use a batch size of 2 or more")
-    if not train and (mean is None or var is None):
-        raise UserError("batch normalisation outside of training needs its running statistics: "
-                        "pass the buffers")
-    if _on_cpu_path(x):
-        y = cpu.norm(x, weight, bias, mean, var, train, MOMENTUM, EPSILON)
-        return activate(y, activation)
-    v = x.to(weight.dtype)
-    if train:
-        over = tuple(range(1, x.ndim - 1))
-        spread, centre = torch.var_mean(v, dim=over, correction=0)
-        if mean is not None and var is not None:
-            with torch.no_grad():
-                mean.lerp_(centre.to(mean.dtype), MOMENTUM)
-                var.lerp_((spread * (count / (count - 1))).to(var.dtype), MOMENTUM)
-    else:
-        centre, spread = mean.to(v.dtype), var.to(v.dtype)
-    each = (slice(None), *(None,) * (x.ndim - 2))
-    y = (v - centre[each]) * (torch.rsqrt(spread + EPSILON) * weight)[each] + bias[each]
-    return activate(y.to(x.dtype), activation)
 
 
 def activate(y: Tensor, activation: str) -> Tensor:
@@ -182,7 +137,8 @@ def activate(y: Tensor, activation: str) -> Tensor:
     return torch.tanh(y) if activation == "tanh" else y
 
 
-def _check_activation(name: str) -> None:
+def check_activation(name: str) -> None:
+    """Refuse an unknown name."""
     if name not in ACTIVATIONS:
         raise unknown_name("activation", name, ACTIVATIONS)
 
