@@ -1,13 +1,16 @@
 """Shapes in types are checked here: the hook turns jaxtyping annotations into assertions."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from jaxtyping import install_import_hook
 
 import unweave.cli  # noqa: F401 - first: typer reads the signatures that the hook would wrap
 
-_hook = install_import_hook("unweave", "beartype.beartype")
+if find_spec("beartype") and find_spec("jaxtyping"):  # `make test` installs both
+    from jaxtyping import install_import_hook
+
+    _hook = install_import_hook("unweave", "beartype.beartype")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

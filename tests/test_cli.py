@@ -19,7 +19,7 @@ def run(capsys, *arguments):
     return leave.value.code, shown.out, shown.err
 
 
-COMMANDS = ["train", "score", "methods", "metrics", "datasets", "demo", "data list", "data show",
+COMMANDS = ["train", "score", "methods", "architectures", "metrics", "datasets", "demo", "data list", "data show",
             "data fetch", "data check"]
 
 
@@ -33,6 +33,7 @@ def test_every_command_has_help_with_an_example(capsys, command):
 
 @pytest.mark.parametrize(("command", "names"), [
     ("methods", {"vae", "beta_vae"}),
+    ("architectures", {"conv64", "conv64-study2019"}),
     ("metrics", {"mig", "factor_vae"}),
     ("datasets", {"dsprites", "color_dsprites", "noisy_dsprites", "scream_dsprites"}),
     ("data list", {"dsprites"}),

@@ -69,7 +69,7 @@ def train(
     batch_size: Annotated[int, typer.Option(help="Images a step.")] = 64,
     num_latents: Annotated[int, typer.Option(help="Size of the code.")] = 10,
     learning_rate: Annotated[float, typer.Option(help="Adam's rate.")] = 1e-4,
-    architecture: Annotated[str, typer.Option(help="conv64 or conv64-study2019.")] = "conv64",
+    architecture: Annotated[str, typer.Option(help="See `unweave architectures`.")] = "conv64",
     likelihood: Annotated[str, typer.Option(help="bernoulli, gaussian, laplace.")] = "bernoulli",
     init: Annotated[str, typer.Option(help="glorot or pytorch.")] = "glorot",
     precision: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
@@ -143,7 +143,8 @@ def score(
         return
     everything = []
     for run in _runs_in(target):
-        found = score_run(run, metrics=metrics, convention=convention, seed=seed, **overrides)
+        found = score_run(run, metrics=metrics, convention=convention, seed=seed, progress=None,
+                          **overrides)
         store_scores(run, found)
         records = score_records(found, run_id=run.run_id)
         everything += records
@@ -164,9 +165,26 @@ def methods(as_json: Json = False) -> None:
     from unweave.report.tables import print_records
 
     records = [{"name": name, "summary": method.summary, "paper": method.paper,
-                "letters": {k: v.default for k, v in letters(name).items()}}
+                "aliases": list(method.aliases), "letters": {k: v.default for k, v in letters(name).items()}}
                for name, method in METHODS.items()]
     print_records(records, ("name", "letters", "summary", "paper"), as_json=as_json)
+
+
+@app.command()
+def architectures(as_json: Json = False) -> None:
+    """List the architectures with their size on dSprites.
+
+    Example: unweave architectures
+    """
+    from math import prod
+
+    from unweave.nn import ARCHITECTURES
+    from unweave.report.tables import print_records
+
+    records = [{"name": name, "weights": sum(
+        prod(p.shape) for p in entry.parameters((64, 64, 1), 20, 10).values()),
+        "paper": entry.paper} for name, entry in ARCHITECTURES.items()]
+    print_records(records, ("name", "weights", "paper"), as_json=as_json)
 
 
 @app.command()

@@ -46,15 +46,13 @@ def grid(rows: Sequence[np.ndarray], labels: Sequence[tuple[str, str]], *, title
 
 
 def latent_facts(run: Run, *, num: int = 4000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """KL of each latent in nats `[latent]`, and its mutual information with each factor as a share
-    of the factor's entropy `[latent, factor]`, from `num` images of the run's data set.
+    """KL of each code in nats `[code]`, and its mutual information with each factor as a share of
+    the factor's entropy `[code, factor]`, from `num` images of the run's data set.
     """
     index = run.dataset.space.draw(num, numpy_generator(seed, Purpose.EVALUATION))
-    mu, logvar = (a.astype(np.float64) for a in run.posterior_at(index, seed=seed))
-    kl = (0.5 * (mu**2 + np.exp(logvar) - 1.0 - logvar)).mean(axis=0)
-    factors = run.dataset.factors(index)
-    shared = mutual_information(discretise(mu, 20), factors)
-    return kl, shared / np.maximum(entropy(factors), 1e-12)
+    codes, factors = run.encode_at(index, seed=seed), run.dataset.factors(index)
+    shared = mutual_information(discretise(codes, 20, run.num_values), factors)
+    return run.kl_at(index, seed=seed), shared / np.maximum(entropy(factors), 1e-12)
 
 
 def traversal_sheet(run: Run, *, image: np.ndarray | None = None, span: float = 2.0,
@@ -70,7 +68,8 @@ def traversal_sheet(run: Run, *, image: np.ndarray | None = None, span: float = 
         k = int(shared[j].argmax())
         follows = (f"{run.dataset.space.names[k]} ({shared[j, k]:.0%})"
                    if kl[j] >= 0.1 and shared[j, k] >= 0.05 else "unused" if kl[j] < 0.1 else "")
-        labels.append((f"z{j}", f"KL {kl[j]:.2f}  {follows}".rstrip()))
+        kind = "c" if run.num_values[j] else "z"
+        labels.append((f"{kind}{j}", f"KL {kl[j]:.2f}  {follows}".rstrip()))
     pictures = run.traverse(image, latents=order.tolist(), span=span, num=num)
     letters = ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}"
                         for k, v in run.config.hyper)

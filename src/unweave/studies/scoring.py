@@ -16,26 +16,28 @@ from unweave.metrics import score_dataset
 from unweave.metrics.record import Score
 from unweave.training import Run
 from unweave.training.folder import write_atomically
+from unweave.training.progress import display
 from unweave.types import UserError
 
 _KEY = ("run_id", "key", "convention", "version", "seed", "settings")
 
 
 def score_run(run: Run, *, metrics: Sequence[str] | None = None, convention: str = "study2019",
-              seed: int = 0, **overrides: Any) -> list[Score]:
+              seed: int = 0, progress: bool | None = False, **overrides: Any) -> list[Score]:
     """Scores of a run's mean codes on its data set, with intervals, floor and ceiling.
 
-    `overrides` change settings of a convention (`num_votes`, ...) and are recorded as such.
+    `progress=None` shows how the encoding gets on, as training does; `overrides` change settings of a convention (`num_votes`, ...) and are recorded as such.
     """
     if run.status == "diverged":
         raise UserError(f"{run.run_id} diverged at step {run.info['diverged_at']}: "
                         "it has no codes to score")
 
     def encode(index: np.ndarray) -> np.ndarray:
-        return run.posterior_at(index, seed=seed)[0]
+        with display(progress) as listener:
+            return run.encode_at(index, seed=seed, listener=listener)
 
     return score_dataset(encode, run.dataset.space, metrics=metrics, convention=convention,
-                         seed=seed, **overrides)
+                         seed=seed, num_values=run.num_values, **overrides)
 
 
 def store_scores(run: Run, scores: Sequence[Score]) -> Path | None:

@@ -1,4 +1,4 @@
-"""Progress of training: what is reported, and the two ways to show it.
+"""Progress of training and encoding: what is reported, and the two ways to show it.
 
 A terminal gets a live bar; anything else (a log, a pipe) gets a plain line now and then.
 """
@@ -14,16 +14,13 @@ from types import TracebackType
 
 @dataclass(frozen=True)
 class Report:
-    """Where training stands. `terms` are means over the runs that are still finite."""
+    """Where a piece of work stands."""
 
     label: str
     step: int
     steps: int
-    num_runs: int
-    num_diverged: int
-    model_steps_per_second: float
-    seconds_left: float
-    terms: dict[str, float]
+    text: str
+    """The rest of the line: speed, losses, time left."""
 
 
 Listener = Callable[[Report], None]
@@ -49,14 +46,22 @@ class PlainLines:
         return None
 
     def __call__(self, report: Report) -> None:
+        """Print, unless a line was printed a moment ago."""
         if report.step < report.steps and time.monotonic() - self._last < self.every:
             return
         self._last = time.monotonic()
-        print(f"{report.label}: {summary(report)}", file=sys.stderr, flush=True)
+        print(f"{report.label}: {report.step}/{report.steps}  {report.text}", file=sys.stderr, flush=True)
+
+
+class Silence(PlainLines):
+    """Nothing at all."""
+
+    def __call__(self, report: Report) -> None:
+        """Say nothing."""
 
 
 class LiveBar:
-    """A rich progress bar on standard error, one row for each stack."""
+    """A rich progress bar on standard error, one row for each label."""
 
     def __enter__(self) -> LiveBar:
         from rich.console import Console
@@ -64,7 +69,7 @@ class LiveBar:
 
         self._bars = Progress(
             TextColumn("[bold]{task.description}"), BarColumn(bar_width=24),
-            TextColumn("{task.percentage:>3.0f}%"), TextColumn("{task.fields[summary]}"),
+            TextColumn("{task.completed}/{task.total}"), TextColumn("{task.fields[text]}"),
             console=Console(stderr=True))
         self._rows: dict[str, int] = {}
         self._bars.start()
@@ -75,23 +80,15 @@ class LiveBar:
         self._bars.stop()
 
     def __call__(self, report: Report) -> None:
+        """Move the bar of the report's label."""
         if report.label not in self._rows:
             self._rows[report.label] = self._bars.add_task(
-                report.label, total=report.steps, summary="")
-        self._bars.update(self._rows[report.label], completed=report.step,
-                          summary=summary(report))
-
-
-def summary(report: Report) -> str:
-    """One line: step, speed, losses, time left."""
-    terms = "  ".join(f"{k} {v:.1f}" for k, v in report.terms.items())
-    lost = f"  {report.num_diverged} diverged" if report.num_diverged else ""
-    return (f"step {report.step}/{report.steps}  {report.model_steps_per_second:.0f} model-steps/s"
-            f"  {terms}{lost}  {clock(report.seconds_left)} left")
+                report.label, total=report.steps, text="")
+        self._bars.update(self._rows[report.label], completed=report.step, text=report.text)
 
 
 def display(enabled: bool | None = None) -> PlainLines | LiveBar:
-    """A bar on a terminal, plain lines elsewhere; `False` shows next to nothing."""
+    """A bar on a terminal, plain lines elsewhere; `False` shows nothing."""
     if enabled is False:
-        return PlainLines(every=float("inf"))
+        return Silence()
     return LiveBar() if sys.stderr.isatty() else PlainLines()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,8 +17,12 @@ from unweave import nn
 from unweave.config import FORMAT, RunConfig
 from unweave.data import load_data
 from unweave.data.dataset import FactorDataset
+from unweave.objectives import METHODS, Posterior
+from unweave.objectives.posterior import split_head
 from unweave.random import Purpose, Streams
 from unweave.training import folder as files
+from unweave.training.progress import Listener, Report, clock
+from unweave.training.stack import num_updates
 from unweave.types import Params, UserError, unknown_name
 
 _CHUNK = 1024  # images encoded at once: bounds memory, large enough to keep a device busy
@@ -76,22 +81,45 @@ class Run:
             scale = 255.0 if chunk.dtype == torch.uint8 else 1.0
             yield chunk.to(self.device, torch.float32)[None] / scale
 
-    def _encode(self, chunks: Iterator[Tensor]) -> tuple[np.ndarray, np.ndarray]:
+    @property
+    def _letters(self) -> dict[str, Any]:
+        return dict(self.config.hyper)
+
+    @property
+    def _posterior(self) -> Posterior:
+        return METHODS[self.config.method].posterior
+
+    @property
+    def num_values(self) -> tuple[int, ...]:
+        """For each column of the codes: 0 if continuous, else the number of its classes."""
+        return self._posterior.num_values(self.config.num_latents, self._letters)
+
+    def _heads(self, chunks: Iterator[Tensor]) -> Tensor:
+        """The encoder's raw output for images, `[sample, head]`, on the CPU."""
         with torch.inference_mode():
-            parts = [nn.encode(self._architecture, self.params, x, precision=self.config.precision)
+            parts = [nn.encode_head(self._architecture, self.params, x, buffers=self.params,
+                                    precision=self.config.precision)[0].float().cpu()
                      for x in chunks]
-        if not parts:
-            empty = np.zeros((0, self.config.num_latents), dtype=np.float32)
-            return empty, empty
-        return tuple(torch.cat([p[i][0] for p in parts]).float().cpu().numpy() for i in (0, 1))
+            size = self._posterior.head_size(self.config.num_latents, self._letters)
+            return torch.cat(parts) if parts else torch.zeros(0, size)
 
     def encode(self, images: np.ndarray) -> np.ndarray:
-        """Mean codes `[sample, latent]`, float32."""
-        return self.posterior(images)[0]
+        """Codes `[sample, code]`, float32: means, then the class of each categorical latent."""
+        return self._posterior.codes(self._heads(self._chunks(images)), self._letters).numpy()
+
+    def encode_at(self, index: Sequence[int] | np.ndarray, *, seed: int = 0,
+                  listener: Listener | None = None) -> np.ndarray:
+        """As `encode`, for images of the run's data set: see `posterior_at`."""
+        heads = self._heads_at(index, seed, listener)
+        return self._posterior.codes(heads, self._letters).numpy()
 
     def posterior(self, images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Means and log-variances of q(z|x), each `[sample, latent]`."""
-        return self._encode(self._chunks(images))
+        """Means and log-variances of q(z|x) of the continuous latents, each `[sample, latent]`."""
+        return self._moments(self._heads(self._chunks(images)))
+
+    def _moments(self, heads: Tensor) -> tuple[np.ndarray, np.ndarray]:
+        size = self.config.num_latents
+        return heads[:, :size].numpy(), heads[:, size:2 * size].numpy()
 
     def posterior_at(self, index: Sequence[int] | np.ndarray, *,
                      seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -100,11 +128,31 @@ class Run:
         In data sets with random images (colour, noise, ...) an image is a function of its index
         and of `seed`, whichever others are asked for with it.
         """
+        return self._moments(self._heads_at(index, seed))
+
+    def kl_at(self, index: Sequence[int] | np.ndarray, *, seed: int = 0) -> np.ndarray:
+        """Mean KL to the prior of each code, in nats, `[code]`: N(0, 1), or the uniform class."""
+        mu, logvar, logits = split_head(self._heads_at(index, seed).double(),
+                                        self._posterior.sizes(self._letters))
+        parts = [(0.5 * (mu**2 + logvar.exp() - 1.0 - logvar)).mean(0)]
+        for category in logits:
+            log_p = torch.log_softmax(category, -1)
+            kl = (log_p.exp() * log_p).sum(-1).mean() + np.log(category.shape[-1])
+            parts.append(kl[None])
+        return torch.cat(parts).numpy()
+
+    def _heads_at(self, index: Sequence[int] | np.ndarray, seed: int,
+                  listener: Listener | None = None) -> Tensor:
         index = np.asarray(index, dtype=np.int64)
         resident = self.dataset.on(self.device)
 
         def chunks() -> Iterator[Tensor]:
+            began = time.monotonic()
             for start in range(0, len(index), _CHUNK):
+                if listener is not None:
+                    pace = (time.monotonic() - began) / max(start, 1)
+                    listener(Report(f"encoding {self.run_id}", start, len(index),
+                                    f"images  {clock(pace * (len(index) - start))} left"))
                 rows = torch.from_numpy(index[start:start + _CHUNK]).to(self.device)
                 if not self.dataset.is_random:
                     yield resident.batch(rows[None])
@@ -113,47 +161,56 @@ class Run:
                 streams = Streams([seed] * len(rows), self.device)
                 yield resident.batch(rows[:, None], partial(
                     streams.uniform, Purpose.EVALUATION, rows)).transpose(0, 1)
+            if listener is not None:
+                listener(Report(f"encoding {self.run_id}", len(index), len(index), "images"))
 
-        return self._encode(chunks())
+        return self._heads(chunks())
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
-        """Mean images in [0, 1] of codes `[sample, latent]`, float32."""
-        codes = np.asarray(codes, dtype=np.float32)
-        if codes.ndim != 2 or codes.shape[1] != self.config.num_latents:
-            raise UserError(f"expected codes of shape [sample, {self.config.num_latents}], "
-                            f"got {list(codes.shape)}")
-        parts = []
+        """Mean images in [0, 1] of codes as `encode` gives them, float32."""
+        codes, width = np.asarray(codes, dtype=np.float32), len(self.num_values)
+        if codes.ndim != 2 or codes.shape[1] != width:
+            raise UserError(f"expected codes of shape [sample, {width}], got {list(codes.shape)}")
+        parts = [np.zeros((0, *self.dataset.image_shape), np.float32)]
         with torch.inference_mode():
             for start in range(0, len(codes), _CHUNK):
                 z = torch.from_numpy(codes[start:start + _CHUNK]).to(self.device)[None]
-                logits = nn.decode(self._architecture, self.params, z,
+                logits = nn.decode(self._architecture, self.params,
+                                   self._posterior.embed(z, self._letters), buffers=self.params,
+                                   image_shape=self.dataset.image_shape,
                                    precision=self.config.precision)
                 parts.append(torch.sigmoid(logits.float())[0].cpu().numpy())
-        return np.concatenate(parts) if parts else np.zeros((0, *self.dataset.image_shape), "f4")
+        return np.concatenate(parts)
 
     def reconstruct(self, images: np.ndarray) -> np.ndarray:
         """Images decoded from their mean codes."""
         return self.decode(self.encode(images))
 
     def sample(self, num: int = 16, *, seed: int = 0) -> np.ndarray:
-        """Images decoded from draws of the prior."""
-        z = Streams([seed]).normal(Purpose.PRIOR, 0, num, self.config.num_latents)[0]
-        return self.decode(z.numpy())
+        """Images decoded from draws of the prior: normal latents, uniform classes."""
+        streams = Streams([seed])
+        z = streams.normal(Purpose.PRIOR, 0, num, self.config.num_latents)[0]
+        columns = [z, *[streams.integers(Purpose.PRIOR, 1 + j, values, num, 1)[0].float()
+                        for j, values in enumerate(v for v in self.num_values if v)]]
+        return self.decode(torch.cat(columns, 1).numpy())
 
     def traverse(self, image: np.ndarray | None = None, *, latents: Sequence[int] | None = None,
                  span: float = 2.0, num: int = 9) -> np.ndarray:
         """Images `[latent, num, h, w, c]`: each latent in turn moved from -span to span.
 
-        The other latents stay at the code of `image` (`[h, w, c]`), or at zero without one.
+        A categorical latent walks through its classes instead. The other latents stay at the code
+        of `image` (`[h, w, c]`), or at zero without one.
         """
-        base = (np.zeros(self.config.num_latents, np.float32) if image is None
+        values = self.num_values
+        base = (np.zeros(len(values), np.float32) if image is None
                 else self.encode(np.asarray(image)[None])[0])
-        chosen = list(range(self.config.num_latents)) if latents is None else list(latents)
-        if any(not 0 <= j < self.config.num_latents for j in chosen):
-            raise UserError(f"latents are 0..{self.config.num_latents - 1}, got {chosen}")
+        chosen = list(range(len(values))) if latents is None else list(latents)
+        if any(not 0 <= j < len(values) for j in chosen):
+            raise UserError(f"latents are 0..{len(values) - 1}, got {chosen}")
         codes = np.tile(base, (len(chosen), num, 1))
         for row, j in enumerate(chosen):
-            codes[row, :, j] = np.linspace(-span, span, num)
+            codes[row, :, j] = (np.linspace(0, values[j] - 1, num).round() if values[j]
+                                else np.linspace(-span, span, num))
         return self.decode(codes.reshape(-1, len(base))).reshape(
             len(chosen), num, *self.dataset.image_shape)
 
@@ -168,7 +225,7 @@ def load(folder: str | Path, *, device: str = "auto", data: FactorDataset | None
     if not (folder / "run.json").exists():
         if (folder / "checkpoint.safetensors").exists():
             _, step, _, _ = files.read_checkpoint(folder)
-            raise UserError(f"{folder} is unfinished at step {step} of {config.steps}: "
+            raise UserError(f"{folder} is unfinished at step {step} of {num_updates(config)}: "
                             "train it again with resume to go on")
         raise UserError(f"{folder} holds no trained run yet: train it again with resume")
     info = files.read_json(folder / "run.json")
@@ -179,8 +236,14 @@ def load(folder: str | Path, *, device: str = "auto", data: FactorDataset | None
     dataset = load_data(config.data) if data is None else data
     if config.architecture not in nn.ARCHITECTURES:
         raise unknown_name("architecture", config.architecture, nn.ARCHITECTURES)
-    expected = nn.ARCHITECTURES[config.architecture].parameters(
-        dataset.image_shape, config.num_latents)
+    if config.method not in METHODS:
+        raise unknown_name("method", config.method, METHODS)
+    posterior, letters = METHODS[config.method].posterior, dict(config.hyper)
+    sizes = (posterior.head_size(config.num_latents, letters),
+             posterior.code_size(config.num_latents, letters))
+    architecture = nn.ARCHITECTURES[config.architecture]
+    expected = {**architecture.parameters(dataset.image_shape, *sizes),
+                **architecture.buffers(dataset.image_shape, *sizes)}
     if set(expected) != set(weights):
         raise UserError(f"{folder / 'weights.safetensors'} does not hold the weights of a "
                         f"{config.architecture} with {config.num_latents} latents")

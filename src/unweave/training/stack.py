@@ -1,11 +1,13 @@
 """A stack: M runs with equal pack keys, advanced in lock step by one sequence of operations.
 
-`terms["loss"].sum()` below is the only line that collapses the run axis.
+The trainer owns what a method's pure functions need: networks, optimisers, random numbers, and the
+running quantities that an objective returns. `terms["loss"].sum()` below, and its like for the
+critic, are the only lines that collapse the run axis.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,12 +17,17 @@ from torch import Tensor
 from unweave import nn
 from unweave.config import RunConfig, log_every
 from unweave.data.dataset import FactorDataset
-from unweave.objectives import METHODS, context, letters
+from unweave.objectives import METHODS, Draw, context, frozen, letters, pick
 from unweave.random import Purpose, Streams
 from unweave.training.adam import Adam
-from unweave.types import Params
+from unweave.types import Forward, Params
 
 _DRAW_AHEAD = 32  # steps whose random numbers are made at once: a few large operations, not many
+
+
+def num_updates(config: RunConfig) -> int:
+    """How often a run updates its weights: `steps`, unless its method's convention differs."""
+    return METHODS[config.method].num_updates(config.steps, dict(config.hyper))
 
 
 class Stack:
@@ -30,63 +37,116 @@ class Stack:
                  device: torch.device) -> None:
         self.configs = list(configs)
         first = self.configs[0]
-        self.device, self.step = device, 0
+        self.device, self.step, self.num_steps = device, 0, num_updates(first)
         self.method = METHODS[first.method]
         self.architecture = nn.ARCHITECTURES[first.architecture]
         self.images, self.dataset_size = dataset.on(device), len(dataset)
-        self.streams = Streams([c.seed for c in configs], device)
-        self._ahead = Streams([c.seed for _ in range(_DRAW_AHEAD) for c in configs], device)
-        self._drawn: tuple[int, Tensor, Tensor] | None = None
-        self.params = nn.init_params(self.architecture, dataset.image_shape, first.num_latents,
-                                     self.streams, first.init)
-        for p in self.params.values():
-            p.requires_grad_()
-        self.optimiser = Adam(self.params, [c.learning_rate for c in configs],
-                              beta1=first.adam_beta1, beta2=first.adam_beta2, eps=first.adam_eps)
+        self.image_shape = dataset.image_shape
         self.hyper: dict[str, Any] = {
             name: torch.tensor([float(c[name]) for c in configs], device=device)
             if letter.per_run else first[name]
             for name, letter in letters(first.method).items()
         }
-        if "dataset_size" in context(first.method):
-            self.hyper["dataset_size"] = self.dataset_size
+        self._loss_letters = pick(self.method.loss, self.hyper)
+        self._asked = context(first.method)
+        self.streams = Streams([c.seed for c in configs], device)
+        self._ahead = Streams([c.seed for _ in range(_DRAW_AHEAD) for c in configs], device)
+        self._drawn: dict[Purpose, tuple[int, Tensor]] = {}
+
+        posterior, size = self.method.posterior, first.num_latents
+        sizes = posterior.head_size(size, self.hyper), posterior.code_size(size, self.hyper)
+        self._num_uniform = posterior.num_uniform(self.hyper)
+        self.params = nn.init_params(self.architecture, self.image_shape, *sizes, self.streams,
+                                     first.init)
+        self.buffers = nn.init_buffers(self.architecture, self.image_shape, *sizes,
+                                       num_runs=len(self.configs), device=device)
+        self.optimiser = Adam(_trainable(self.params), [c.learning_rate for c in configs],
+                              beta1=first.adam_beta1, beta2=first.adam_beta2, eps=first.adam_eps)
+        self.critic_params: Params = {}
+        if self.method.critic is not None:
+            plan = self.method.critic.plan(**pick(self.method.critic.plan, self.hyper))
+            self._second_batch = plan.second_batch
+            self.critic_params = nn.init_critic(size, plan.width, plan.depth, self.streams,
+                                                first.init)
+            self.critic_optimiser = Adam(_trainable(self.critic_params), plan.rate.tolist(),
+                                         beta1=plan.beta1, beta2=plan.beta2, eps=first.adam_eps)
+        initial = self.method.state(size) if self.method.state is not None else {}
+        self.state = {k: v.to(device).expand(len(self.configs), *v.shape).clone()
+                      for k, v in initial.items()}
 
     def __len__(self) -> int:
         return len(self.configs)
 
-    def _batch(self, step: int) -> tuple[Tensor, Tensor]:
-        """Image indices `[M, B]` and latent noise `[M, B, D]` of a step."""
-        block = step // _DRAW_AHEAD
-        if self._drawn is None or self._drawn[0] != block:
-            first, runs = self.configs[0], len(self)
+    def _draw(self, purpose: Purpose, make: Callable[[Streams, Tensor], Tensor]) -> Tensor:
+        """Random numbers of this step, cut from a block that was made for several steps."""
+        block, place = divmod(self.step, _DRAW_AHEAD)
+        if purpose not in self._drawn or self._drawn[purpose][0] != block:
             steps = torch.arange(_DRAW_AHEAD, device=self.device) + block * _DRAW_AHEAD
-            steps = steps.repeat_interleave(runs)
-            index = self._ahead.integers(Purpose.BATCH, steps, self.dataset_size, first.batch_size)
-            noise = self._ahead.normal(Purpose.NOISE, steps, first.batch_size, first.num_latents)
-            self._drawn = (block, index.unflatten(0, (_DRAW_AHEAD, runs)),
-                           noise.unflatten(0, (_DRAW_AHEAD, runs)))
-        return self._drawn[1][step % _DRAW_AHEAD], self._drawn[2][step % _DRAW_AHEAD]
+            made = make(self._ahead, steps.repeat_interleave(len(self)))
+            self._drawn[purpose] = block, made.unflatten(0, (_DRAW_AHEAD, len(self)))
+        return self._drawn[purpose][1][place]
+
+    def _uniform(self, purpose: Purpose, size: int) -> Tensor:
+        batch = self.configs[0].batch_size
+        return self._draw(purpose, lambda s, t: s.uniform(purpose, t, batch, size))
+
+    def _encode(self, batch: Purpose, noise: Purpose, observation: Purpose,
+                buffers: Params | None) -> tuple[Tensor, Draw]:
+        """A batch of images and a draw of its codes, from streams of the given purposes."""
+        first, size = self.configs[0], self.dataset_size
+        index = self._draw(batch, lambda s, t: s.integers(batch, t, size, first.batch_size))
+        eps = self._draw(
+            noise, lambda s, t: s.normal(noise, t, first.batch_size, first.num_latents))
+        x = self.images.batch(index, partial(self.streams.uniform, observation, self.step))
+        head = nn.encode_head(self.architecture, self.params, x, precision=first.precision,
+                              buffers=buffers, train=True)
+        uniform = self._uniform(Purpose.GUMBEL, self._num_uniform) if self._num_uniform else eps
+        return x, self.method.posterior.draw(head, eps, uniform, self.hyper)
 
     def train_step(self) -> dict[str, Tensor]:
         """One update of every run; the objective's terms, detached."""
         first = self.configs[0]
-        index, noise = self._batch(self.step)
-        x = self.images.batch(index, partial(self.streams.uniform, Purpose.OBSERVATION, self.step))
-        out = nn.forward(self.architecture, self.params, x, noise,
-                         likelihood=first.likelihood, precision=first.precision)
-        hyper = self.hyper
-        if "step" in context(first.method):
-            hyper = hyper | {"step": self.step}
-        terms = self.method.loss(out, **hyper)
+        x, drawn = self._encode(Purpose.BATCH, Purpose.NOISE, Purpose.OBSERVATION, self.buffers)
+        logits = nn.decode(self.architecture, self.params, drawn.decoder_input(),
+                           image_shape=self.image_shape, precision=first.precision,
+                           buffers=self.buffers, train=True)
+        out = Forward(x, logits, drawn.z, drawn.mu, drawn.logvar, first.likelihood,
+                      drawn.category_logits, drawn.categories)
+        facts: dict[str, Any] = {"dataset_size": self.dataset_size, "step": self.step,
+                                 "state": self.state}
+        if self.critic_params:  # its weights are constants here: the encoder does not move it
+            facts["critic_logits"] = nn.critic_logits(frozen(self.critic_params), drawn.z,
+                                                      precision=first.precision)
+        asked = {k: facts[k] for k in self._asked}
+        terms = self.method.loss(out, **self._loss_letters, **asked)
         terms["loss"].sum().backward()
         self.optimiser.step()
+        if self.critic_params:
+            terms = terms | self._critic_step(drawn.z.detach())
+        self.state = self.state | {k.removeprefix("state."): v.detach()
+                                   for k, v in terms.items() if k.startswith("state.")}
         self.step += 1
-        return {k: v.detach() for k, v in terms.items()}
+        return {k: v.detach() for k, v in terms.items() if not k.startswith("state.")}
+
+    def _critic_step(self, z: Tensor) -> dict[str, Tensor]:
+        """One update of every run's critic. Kim & Mnih 2018, algorithm 2, its second half."""
+        critic, precision = self.method.critic, self.configs[0].precision
+        other = z
+        if self._second_batch:
+            with torch.no_grad():  # statistics of normalisation follow the first batch alone
+                other = self._encode(Purpose.CRITIC_BATCH, Purpose.CRITIC_NOISE,
+                                     Purpose.CRITIC_OBSERVATION, None)[1].z
+        real, made = critic.samples(z, other, self._uniform(Purpose.PERMUTATION, z.shape[-1]))
+        terms = critic.loss(nn.critic_logits(self.critic_params, real, precision=precision),
+                            nn.critic_logits(self.critic_params, made, precision=precision))
+        terms["critic_loss"].sum().backward()
+        self.critic_optimiser.step()
+        return terms
 
     def advance(self) -> dict[str, Tensor]:
         """Train to the next point of the curves; the mean of every term since the last, `[M]`."""
-        every = log_every(self.configs[0].steps)
-        until = min(self.step - self.step % every + every, self.configs[0].steps)
+        every = log_every(self.num_steps)
+        until = min(self.step - self.step % every + every, self.num_steps)
         sums: dict[str, Tensor] = {}
         num = until - self.step
         for _ in range(num):
@@ -102,15 +162,33 @@ class Stack:
                           for j in range(mean.shape[1])}
         return means
 
+    def weights(self, run: int) -> Params:
+        """What a finished run keeps: its VAE, with the statistics of normalisation."""
+        return {k: p.detach()[run] for k, p in (self.params | self.buffers).items()}
+
     def run_state(self, run: int) -> Params:
         """Everything that one run needs to go on, by name, without the run axis."""
-        weights = {f"weight.{k}": p.detach()[run] for k, p in self.params.items()}
-        return weights | self.optimiser.state(run)
+        found = {f"weight.{k}": t for k, t in self.weights(run).items()}
+        found |= {f"weight.{k}": p.detach()[run] for k, p in self.critic_params.items()}
+        found |= {f"state.{k}": v[run] for k, v in self.state.items()}
+        found |= self.optimiser.state(run)
+        return found | self.critic_optimiser.state(run) if self.critic_params else found
 
     @torch.no_grad()
     def restore(self, run: int, state: Mapping[str, Tensor], step: int) -> None:
         """Put one run back to where it was; all runs of a stack must be at the same step."""
-        for k, p in self.params.items():
+        for k, p in (self.params | self.buffers | self.critic_params).items():
             p[run].copy_(state[f"weight.{k}"])
+        for k, v in self.state.items():
+            v[run].copy_(state[f"state.{k}"])
         self.optimiser.restore(run, dict(state))
         self.step = self.optimiser.num_steps = step
+        if self.critic_params:
+            self.critic_optimiser.restore(run, dict(state))
+            self.critic_optimiser.num_steps = step
+
+
+def _trainable(params: Params) -> Params:
+    for p in params.values():
+        p.requires_grad_()
+    return params

@@ -18,10 +18,10 @@ from unweave.config import FORMAT, RunConfig, file_of
 from unweave.data import load_data
 from unweave.data.dataset import FactorDataset
 from unweave.nn.init import SCHEMES
-from unweave.objectives import LIKELIHOODS, complete, letters
+from unweave.objectives import LIKELIHOODS, canonical, complete, letters
 from unweave.training import folder as files
 from unweave.training.packing import lanes, pack
-from unweave.training.progress import Listener, Report, display
+from unweave.training.progress import Listener, Report, clock, display
 from unweave.training.run import Run, choose_device, load
 from unweave.training.stack import Stack
 from unweave.types import Params, UserError, unknown_name
@@ -55,6 +55,7 @@ def plan(method: str, data: str = "dsprites", *, seeds: int | str | Iterable[int
     `given` holds fields of RunConfig and letters of the method; `precision="auto"` is bfloat16
     where the device has matrix units for it, else float32. Bad values raise a UserError.
     """
+    method = canonical(method)
     known = letters(method)
     fields = {k: v for k, v in given.items() if k in RunConfig.__dataclass_fields__}
     chosen = {k: v for k, v in given.items() if k not in fields}
@@ -151,6 +152,8 @@ def train_runs(configs: Sequence[RunConfig], *, out: str | Path | None = "runs",
     `datasets` holds those that are in memory only; others are loaded by name.
     """
     where = choose_device(device)
+    if where.type == "cpu":
+        nn.keep_freed_memory()
     datasets = dict(datasets or {})
     for config in configs:
         if config.data not in datasets:
@@ -167,8 +170,8 @@ def train_runs(configs: Sequence[RunConfig], *, out: str | Path | None = "runs",
     groups = pack([job.config for job in todo], [job.start for job in todo])
     for number, group in enumerate(groups):
         members = [todo[i] for i in group]
-        label = members[0].config.method + (f" {number + 1}/{len(groups)}" if len(groups) > 1
-                                            else "")
+        label = f"{members[0].config.method} x {len(members)}"
+        label += f" ({number + 1} of {len(groups)})" if len(groups) > 1 else ""
         _train_group(members, datasets[members[0].config.data], where, label, listener,
                      checkpoint_seconds)
     return [job.run for job in jobs]
@@ -207,8 +210,8 @@ def _train_group(jobs: list[_Job], dataset: FactorDataset, device: torch.device,
             if job.state is not None:
                 stack.restore(m, job.state, job.start)
                 job.state = None
-    steps, step, began, saved = (jobs[0].config.steps, jobs[0].start, time.monotonic(),
-                                 time.monotonic())
+    steps, step = stacks[0].num_steps, jobs[0].start
+    began = saved = time.monotonic()
     pace = _Pace(step)
     while step < steps:
         # A lane in which every run has diverged has nothing left to learn.
@@ -257,8 +260,11 @@ class _Pace:
         alive = [job for job in jobs if job.diverged_at is None]
         shown = [k for k in ("loss", "recon", "kl") if k in jobs[0].curves]
         terms = {k: sum(j.curves[k][-1] for j in alive) / len(alive) for k in shown if alive}
-        return Report(label, step, steps, len(jobs), len(jobs) - len(alive), speed * len(jobs),
-                      (steps - step) / max(speed, 1e-9), terms)
+        losses = "  ".join(f"{k} {v:.1f}" for k, v in terms.items())
+        lost = f"  {len(jobs) - len(alive)} diverged" if len(alive) < len(jobs) else ""
+        left = clock((steps - step) / max(speed, 1e-9))
+        return Report(label, step, steps,
+                      f"{speed * len(jobs):.0f} model-steps/s  {losses}{lost}  {left} left")
 
 
 def _checkpoint(stacks: list[Stack], layout: list[list[_Job]]) -> None:
@@ -279,7 +285,7 @@ def versions() -> dict[str, str]:
 
 def _finish(job: _Job, stack: Stack, m: int, dataset: FactorDataset, num_beside: int,
             wall: float) -> None:
-    weights = {k: p.detach()[m] for k, p in stack.params.items()}
+    weights = stack.weights(m)
     info = {
         "format": FORMAT, "run_id": job.config.run_id,
         "status": "done" if job.diverged_at is None else "diverged",
