@@ -2,10 +2,10 @@
 
     python bench/cpu.py
 
-Both train the papers' network (`conv64`) on 64x64x1 images, batch 64, 10 latents, Adam at 1e-4.
-The textbook is eager, in float32, with `torch.nn` modules. Every loop lives in a process of its
-own, as ours tells the C library to keep freed memory, which would speed up the textbook too: the
-second row shows by how much. Rounds of all alternate, so that other work on the machine falls on
+Both train the papers' network (`conv64`) on dSprites, batch 64, 10 latents, Adam at 1e-4. The
+textbook is eager, in float32, with `torch.nn` modules; ours is the trainer itself. Every loop lives
+in a process of its own, as ours tells the C library to keep freed memory, which would speed up the
+textbook too: the second row shows by how much. Rounds of all alternate, so that other work on the machine falls on
 all; the ratio is that of the medians, `fastest` that of the least disturbed rounds. All start from
 the same weights, so that the losses at the end can be compared.
 """
@@ -13,10 +13,9 @@ the same weights, so that the losses at the end can be compared.
 from __future__ import annotations
 
 import argparse
-import itertools
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 
 import torch
@@ -24,21 +23,20 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from unweave import nn
-from unweave.objectives.posterior import gaussian_posterior
-from unweave.random import Purpose, Streams
+from unweave.data import load_data
+from unweave.random import Purpose, Streams, numpy_generator
+from unweave.training import plan
+from unweave.training.stack import Stack
 
 BATCH, LATENTS, BETA, RATE = 64, 10, 4.0, 1e-4
 IMAGE = (64, 64, 1)
 
 
 def images(count: int) -> Tensor:
-    """White squares on black, uint8 `[sample, height, width, channel]`: enough to have a loss."""
-    generator = torch.Generator().manual_seed(0)
-    low = torch.randint(0, 48, (2, count, 1, 1), generator=generator)
-    side = torch.randint(6, 16, (count, 1, 1), generator=generator)
-    row, column = torch.arange(64)[None, :, None], torch.arange(64)[None, None, :]
-    inside = (row >= low[0]) & (row < low[0] + side) & (column >= low[1]) & (column < low[1] + side)
-    return inside.to(torch.uint8)[..., None]
+    """Random sprites, uint8 0/1 `[sample, height, width, channel]`: what a textbook keeps."""
+    dataset = load_data("dsprites")
+    index = dataset.space.draw(count, numpy_generator(0, Purpose.BATCH))
+    return torch.from_numpy(dataset.images(index) // 255)
 
 
 class Textbook(torch.nn.Module):
@@ -104,128 +102,16 @@ def textbook(data: Tensor) -> Callable[[], Tensor]:
     return step
 
 
-class BernoulliLoss(torch.autograd.Function):
-    """Negative log-likelihood in nats per image, `[M]`; its gradient is made with the value."""
-
-    @staticmethod
-    def forward(ctx, logits: Tensor, x: Tensor) -> Tensor:
-        """Sum of softplus(logits) - x * logits over pixels, mean over the batch."""
-        batch = logits.shape[1]
-        runs = [
-            F.softplus(run).sum() - torch.dot(target.reshape(-1), run.reshape(-1))
-            for run, target in zip(logits, x)
-        ]
-        ctx.save_for_backward(torch.sigmoid(logits).sub_(x).div_(batch))
-        return torch.stack(runs) / batch
-
-    @staticmethod
-    def backward(ctx, grad: Tensor):
-        """The probability less the target."""
-        (slope,) = ctx.saved_tensors
-        return slope * grad[:, None, None, None, None], None
-
-
-class Flat:
-    """All weights of a run in one row of a buffer, with named views; so too Adam's state."""
-
-    def __init__(self, params: dict[str, Tensor]) -> None:
-        runs = next(iter(params.values())).shape[0]
-        sizes = {k: v[0].numel() for k, v in params.items()}
-        # Sixteen floats are a cache line: every view starts at one.
-        starts, total = {}, 0
-        for name, size in sizes.items():
-            starts[name] = total
-            total += -(-size // 16) * 16
-        self.weight, self.grad, self.mean, self.square = torch.zeros(4, runs, total).unbind(0)
-        self.steps = [torch.zeros(()) for _ in range(runs)]
-        self.views, self.grads = [], []
-        for m in range(runs):
-            cut = {k: slice(starts[k], starts[k] + sizes[k]) for k in params}
-            shape = {k: (1, *v.shape[1:]) for k, v in params.items()}
-            self.views.append({k: self.weight[m, cut[k]].view(shape[k]) for k in params})
-            self.grads.append([self.grad[m, cut[k]].view(shape[k]) for k in params])
-            for name, view in self.views[m].items():
-                view.copy_(params[name][m])
-                view.requires_grad_()
-
-    def adam(self, run: int) -> None:
-        """One update of one run."""
-        self.steps[run] += 1
-        torch._fused_adam_(
-            [self.weight[run]], [self.grad[run]], [self.mean[run]], [self.square[run]], [],
-            [self.steps[run]], lr=RATE, beta1=0.9, beta2=0.999, weight_decay=0.0, eps=1e-8,
-            amsgrad=False, maximize=False,
-        )
-
-
-def draws(seeds: range, size: int, ahead: int = 16) -> Iterator[tuple[Tensor, Tensor]]:
-    """Indices and noise of every step `[M, ...]`, several steps in one call: most is overhead."""
-    runs = len(seeds)
-    streams = Streams(list(seeds) * ahead)
-    for start in itertools.count(0, ahead):
-        step = torch.arange(start, start + ahead).repeat_interleave(runs)
-        index = streams.integers(Purpose.BATCH, step, size, BATCH)
-        noise = streams.normal(Purpose.NOISE, step, BATCH, LATENTS)
-        yield from zip(index.split(runs), noise.split(runs))
-
-
-def forward(
-    params: dict[str, Tensor], x: Tensor, noise: Tensor, precision: str
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Logits, means, log-variances of a stack."""
-    head = nn.encode_head(nn.ARCHITECTURES["conv64"], params, x, precision=precision)
-    draw = gaussian_posterior(head, noise, noise)
-    logits = nn.decode(nn.ARCHITECTURES["conv64"], params, draw.z, precision=precision)
-    return logits, draw.mu, draw.logvar
-
-
-def ours(data: Tensor, runs: int, precision: str) -> Callable[[], Tensor]:
-    architecture = nn.ARCHITECTURES["conv64"]
-    streams = Streams(range(runs))
-    flat = Flat(nn.init_params(architecture, IMAGE, 2 * LATENTS, LATENTS, streams, "pytorch"))
-    draw = draws(range(runs), len(data))
+def ours(runs: int, precision: str, lanes: bool) -> Callable[[], Tensor]:
+    """The trainer. `lanes`: run after run, as it does on a CPU; else layer by layer."""
+    configs = plan("beta_vae", "dsprites", seeds=range(runs), beta=BETA, learning_rate=RATE,
+                   batch_size=BATCH, num_latents=LATENTS, architecture="conv64", init="pytorch",
+                   precision=precision, device="cpu")
+    groups = [[c] for c in configs] if lanes else [configs]
+    stacks = [Stack(group, load_data("dsprites"), torch.device("cpu")) for group in groups]
 
     def step() -> Tensor:
-        index, noise = next(draw)
-        losses = []
-        # A whole step of one run, then of the next: a run's activations stay in the cache.
-        for m in range(runs):
-            x = data[index[m]].float()[None]
-            params = flat.views[m]
-            logits, mu, logvar = forward(params, x, noise[m : m + 1], precision)
-            recon = BernoulliLoss.apply(logits, x)
-            kl = 0.5 * (mu**2 + logvar.exp() - 1.0 - logvar).sum(-1).mean(-1)
-            loss = recon + BETA * kl
-            grads = torch.autograd.grad(loss.sum(), list(params.values()))
-            torch._foreach_copy_(flat.grads[m], grads)
-            with torch.no_grad():
-                flat.adam(m)
-            losses.append(loss.detach())
-        return torch.cat(losses).mean()
-
-    return step
-
-
-def layer_wise(data: Tensor, runs: int, precision: str) -> Callable[[], Tensor]:
-    """The stack in lock step, layer by layer: for comparison, as it is slower on a CPU."""
-    architecture = nn.ARCHITECTURES["conv64"]
-    streams = Streams(range(runs))
-    params = nn.init_params(architecture, IMAGE, 2 * LATENTS, LATENTS, streams, "pytorch")
-    weights = [v.requires_grad_() for v in params.values()]
-    optimiser = torch.optim.Adam(weights, lr=RATE, fused=True)
-    draw = draws(range(runs), len(data))
-
-    def step() -> Tensor:
-        index, noise = next(draw)
-        x = data[index].float()
-        logits, mu, logvar = forward(params, x, noise, precision)
-        recon = BernoulliLoss.apply(logits, x)
-        kl = 0.5 * (mu**2 + logvar.exp() - 1.0 - logvar).sum(-1).mean(-1)
-        loss = recon + BETA * kl
-        optimiser.zero_grad()
-        loss.sum().backward()
-        optimiser.step()
-        return loss.detach().mean()
+        return torch.cat([stack.train_step()["loss"] for stack in stacks]).mean()
 
     return step
 
@@ -234,9 +120,9 @@ def serve(pipe: Connection, kind: str, runs: int, precision: str, keep: bool) ->
     """A process with one loop: takes a number of steps, gives seconds and the mean loss."""
     if keep:
         nn.keep_freed_memory()
-    data = images(4096)
-    makers = {"textbook": lambda: textbook(data), "ours": lambda: ours(data, runs, precision),
-              "layer-wise": lambda: layer_wise(data, runs, precision)}
+    makers = {"textbook": lambda: textbook(images(20_000)),
+              "ours": lambda: ours(runs, precision, lanes=True),
+              "layer-wise": lambda: ours(runs, precision, lanes=False)}
     step = makers[kind]()
     while steps := pipe.recv():
         start = time.perf_counter()

@@ -1,6 +1,6 @@
-"""Every method for some hundred steps on a small dSprites: does it lower its loss and move its term?
+"""Every method for some hundred steps on a small dSprites: does it do what it is meant to do?
 
-    python bench/methods.py [--steps 400] [--markdown]
+    python bench/methods.py [--steps 400]
 
 Prints one row for each method, trained twice: at a weak and at a strong setting of its main letter,
 three seeds each, on 6,144 sprites (three shapes, two scales, four orientations, 16 x 16 positions).

@@ -26,14 +26,6 @@ def shared() -> Path:
 @pytest.fixture(scope="session")
 def sprites():
     """256 real sprites as a small data set: 2 shapes x 2 scales x 8 x 8 positions."""
-    import numpy as np
+    from small import make_sprites
 
-    from unweave.data import load_data, table_dataset
-
-    whole = load_data("dsprites")
-    sizes = (2, 2, 8, 8)
-    rows = np.stack(np.unravel_index(np.arange(256), sizes), axis=-1)
-    picked = np.stack([rows[:, 0], rows[:, 1] * 5, rows[:, 0] * 0, rows[:, 2] * 4 + 2,
-                       rows[:, 3] * 4 + 2], axis=-1)
-    names = ("shape", "scale", "position_x", "position_y")
-    return table_dataset(whole.images(whole.index(picked)), rows, names, name="sprites")
+    return make_sprites()

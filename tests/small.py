@@ -1,10 +1,22 @@
 """Small trainings that tests share: a few steps on 256 sprites."""
 
+import numpy as np
 import torch
 
+from unweave.data import load_data, table_dataset
 from unweave.training import plan, train_runs
 
 SMALL = {"steps": 6, "batch_size": 8, "num_latents": 4, "precision": "float32"}
+
+
+def make_sprites():
+    """256 real sprites as a small data set: 2 shapes x 2 scales x 8 x 8 positions."""
+    whole, sizes = load_data("dsprites"), (2, 2, 8, 8)
+    rows = np.stack(np.unravel_index(np.arange(256), sizes), axis=-1)
+    picked = np.stack([rows[:, 0], rows[:, 1] * 5, rows[:, 0] * 0, rows[:, 2] * 4 + 2,
+                       rows[:, 3] * 4 + 2], axis=-1)
+    names = ("shape", "scale", "position_x", "position_y")
+    return table_dataset(whole.images(whole.index(picked)), rows, names, name="sprites")
 
 
 def small_plan(method="beta_vae", **changes):

@@ -19,8 +19,8 @@ def run(capsys, *arguments):
     return leave.value.code, shown.out, shown.err
 
 
-COMMANDS = ["train", "score", "methods", "architectures", "metrics", "datasets", "demo", "data list", "data show",
-            "data fetch", "data check"]
+COMMANDS = ["train", "score", "methods", "architectures", "metrics", "datasets", "demo",
+            "data list", "data show", "data fetch", "data check"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

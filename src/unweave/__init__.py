@@ -13,7 +13,7 @@ from unweave.version import __version__
 
 if TYPE_CHECKING:
     from unweave.config import RunConfig
-    from unweave.data import DATASETS, load_data
+    from unweave.data import DATASETS, load_data, table_dataset
     from unweave.data.dataset import FactorDataset
     from unweave.factors import FactorSpace
     from unweave.metrics import METRICS, score
@@ -37,14 +37,15 @@ _HOME = {
     "load_data": "unweave.data",
     "score": "unweave.metrics",
     "score_run": "unweave.studies.scoring",
+    "table_dataset": "unweave.data",
     "train": "unweave.training",
     "train_runs": "unweave.training",
 }
 
 __all__ = [
     "ARCHITECTURES", "DATASETS", "METHODS", "METRICS", "FactorDataset", "FactorSpace", "Run",
-    "RunConfig", "UserError", "__version__", "load", "load_data", "score", "score_run", "train",
-    "train_runs",
+    "RunConfig", "UserError", "__version__", "load", "load_data", "score", "score_run",
+    "table_dataset", "train", "train_runs",
 ]
 
 

@@ -34,11 +34,12 @@ Count = Annotated[int, Range(1.0)]
 
 @dataclass(frozen=True)
 class Sizes:
-    """Whole numbers of at least 1, written with commas: "10,3"."""
+    """Whole numbers of at least 1, written with commas or x between them: "10,3", "10x3"."""
 
     def parse(self, value: Any) -> tuple[int, ...]:
         """The numbers in a string, a whole number or a sequence of them; ValueError if not."""
-        parts = value.split(",") if isinstance(value, str) else value
+        # On the command line a comma makes two runs, so x does as well: "10x3".
+        parts = value.replace("x", ",").split(",") if isinstance(value, str) else value
         parts = list(parts) if isinstance(parts, (list, tuple)) else [parts]
         numbers = tuple(int(p) for p in parts)
         whole = all(isinstance(p, str) or (p == n and not isinstance(p, bool))
@@ -48,7 +49,7 @@ class Sizes:
         return numbers
 
     def __str__(self) -> str:
-        return "whole numbers of at least 1, with commas between them, such as 10 or 10,3"
+        return "whole numbers of at least 1, such as 10, or 10x3 for two"
 
 
 @dataclass(frozen=True)

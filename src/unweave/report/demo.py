@@ -18,12 +18,12 @@ from unweave.types import UserError
 # total correlation weighted strongly, a rate twenty times the study's, a network of half the width.
 # A study trains the full network for 300,000 steps.
 STEPS = 3600
-SETTINGS: dict[str, Any] = {"beta": 20.0, "learning_rate": 2e-3, "batch_size": 48,
-                            "architecture": "conv64-small"}
+SETTINGS: dict[str, Any] = {"beta": 40.0, "learning_rate": 2e-3, "batch_size": 48,
+                            "num_latents": 6, "architecture": "conv64-small"}
 SEEDS = (0, 1, 2)
 VOTES = {"num_train_votes": 1000, "num_test_votes": 500}
 
-COLUMNS = ("seed", "name", "value", "interval", "chance", "ceiling", "range", "better", "used")
+COLUMNS = ("run", "name", "value", "interval", "chance", "ceiling", "range", "better", "used")
 
 
 def run_demo(out: Path, *, steps: int | None = None, as_json: bool = False) -> None:
@@ -43,12 +43,15 @@ def run_demo(out: Path, *, steps: int | None = None, as_json: bool = False) -> N
         scores = score_run(run, progress=None, **VOTES)
         store_scores(run, scores)
         main = [s for s in scores if s.key == s.metric]
-        records += score_records(main, run_id=run.run_id, seed=run.config.seed)
+        records += score_records(main, run_id=run.run_id,
+                                 run=f"seed {run.config.seed}")
         best = max(best, (next(s.value for s in main if s.key == "mig"), run),
                    key=lambda pair: pair[0])
     print_records(records, COLUMNS, as_json=as_json,
                   title="Scores of the three seeds (convention study2019, fewer votes)")
-    pictures = [save(traversal_sheet(run), out / f"traversal-seed{run.config.seed}.png")
+    # Around a large sprite in the middle, so that every move is easy to see.
+    centre = runs[0].dataset.images(runs[0].dataset.index([[1, 5, 0, 16, 16]]))[0]
+    pictures = [save(traversal_sheet(run, image=centre), out / f"traversal-seed{run.config.seed}.png")
                 for run in runs]
     pictures.append(save(reconstruction_sheet(best[1]), out / "reconstructions.png"))
     say("interval: 95 % bootstrap over points or votes; chance: the same codes shuffled; "

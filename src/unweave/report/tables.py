@@ -58,7 +58,7 @@ SCORE_COLUMNS = ("name", "value", "interval", "chance", "ceiling", "range", "bet
 
 
 def score_records(scores: Sequence[Score], **extra: Any) -> list[dict[str, Any]]:
-    """Scores as records with `name`, and their interval, range and sample as a reader wants them."""
+    """Scores as records with `name`, and interval, range and sample as a reader wants them."""
     records = []
     for score in scores:
         interval = (None if score.low is None or score.high is None

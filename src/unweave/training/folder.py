@@ -119,7 +119,8 @@ def read_checkpoint(folder: Path) -> tuple[Params, int, float, Curves]:
     try:
         step, seconds = int(metadata["step"]), float(metadata["seconds"])
     except (KeyError, ValueError):
-        raise UserError(f"{path} is not a checkpoint of unweave: remove it to start again") from None
+        raise UserError(f"{path} is not a checkpoint of unweave: remove it to start "
+                        "again") from None
     state = {k: t for k, t in tensors.items() if not k.startswith("curve.")}
     curves = {k.removeprefix("curve."): t.tolist() for k, t in tensors.items()
               if k.startswith("curve.")}

@@ -50,7 +50,8 @@ class PlainLines:
         if report.step < report.steps and time.monotonic() - self._last < self.every:
             return
         self._last = time.monotonic()
-        print(f"{report.label}: {report.step}/{report.steps}  {report.text}", file=sys.stderr, flush=True)
+        print(f"{report.label}: {report.step}/{report.steps}  {report.text}", file=sys.stderr,
+              flush=True)
 
 
 class Silence(PlainLines):

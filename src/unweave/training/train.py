@@ -109,9 +109,10 @@ def _check(fields: Mapping[str, Any]) -> None:
             raise unknown_name(name, fields[name], known)
 
 
-def train(method: str, data: str | FactorDataset = "dsprites", *, seeds: int | str | Iterable[int] = 0,
-          steps: int = 300_000, out: str | Path | None = "runs", device: str = "auto",
-          resume: bool = False, progress: bool | None = None, **hyper: Any) -> list[Run]:
+def train(method: str, data: str | FactorDataset = "dsprites", *,
+          seeds: int | str | Iterable[int] = 0, steps: int = 300_000,
+          out: str | Path | None = "runs", device: str = "auto", resume: bool = False,
+          progress: bool | None = None, **hyper: Any) -> list[Run]:
     """Train a method on a data set, one run for each seed (and each value in a list of values).
 
     `data` is a name, `name:FILE`, or a FactorDataset in memory (which `load` then asks for again).
