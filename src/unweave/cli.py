@@ -165,7 +165,8 @@ def methods(as_json: Json = False) -> None:
     from unweave.report.tables import print_records
 
     records = [{"name": name, "summary": method.summary, "paper": method.paper,
-                "aliases": list(method.aliases), "letters": {k: v.default for k, v in letters(name).items()}}
+                "aliases": list(method.aliases),
+                "letters": {k: v.default for k, v in letters(name).items()}}
                for name, method in METHODS.items()]
     print_records(records, ("name", "letters", "summary", "paper"), as_json=as_json)
 

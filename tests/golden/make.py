@@ -1,4 +1,4 @@
-"""Make the golden curves anew: `python tests/golden/make.py`, then say in CHANGELOG.md why they moved.
+"""Make the golden curves anew with `python tests/golden/make.py`; CHANGELOG.md says why they moved.
 
 Six steps of every method on 256 sprites in float32 on the CPU, seed 0.
 """
@@ -10,7 +10,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from small import make_sprites, small_plan, train_small
-
 from unweave.objectives import METHODS
 
 CURVES = Path(__file__).with_name("curves.json")

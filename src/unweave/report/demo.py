@@ -51,8 +51,8 @@ def run_demo(out: Path, *, steps: int | None = None, as_json: bool = False) -> N
                   title="Scores of the three seeds (convention study2019, fewer votes)")
     # Around a large sprite in the middle, so that every move is easy to see.
     centre = runs[0].dataset.images(runs[0].dataset.index([[1, 5, 0, 16, 16]]))[0]
-    pictures = [save(traversal_sheet(run, image=centre), out / f"traversal-seed{run.config.seed}.png")
-                for run in runs]
+    pictures = [save(traversal_sheet(run, image=centre),
+                     out / f"traversal-seed{run.config.seed}.png") for run in runs]
     pictures.append(save(reconstruction_sheet(best[1]), out / "reconstructions.png"))
     say("interval: 95 % bootstrap over points or votes; chance: the same codes shuffled; "
         "ceiling: the factors\nthemselves as codes. Seeds differ more than the intervals are "

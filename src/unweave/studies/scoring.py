@@ -26,7 +26,8 @@ def score_run(run: Run, *, metrics: Sequence[str] | None = None, convention: str
               seed: int = 0, progress: bool | None = False, **overrides: Any) -> list[Score]:
     """Scores of a run's mean codes on its data set, with intervals, floor and ceiling.
 
-    `progress=None` shows how the encoding gets on, as training does; `overrides` change settings of a convention (`num_votes`, ...) and are recorded as such.
+    `progress=None` shows how the encoding gets on, as training does. `overrides` change settings of
+    a convention (`num_train_votes`, ...) and are recorded as such.
     """
     if run.status == "diverged":
         raise UserError(f"{run.run_id} diverged at step {run.info['diverged_at']}: "
