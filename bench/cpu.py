@@ -6,8 +6,8 @@ Both train the papers' network (`conv64`) on dSprites, batch 64, 10 latents, Ada
 textbook is eager, in float32, with `torch.nn` modules; ours is the trainer itself. Every loop lives
 in a process of its own, as ours tells the C library to keep freed memory, which would speed up the
 textbook too: the second row shows by how much. Rounds of all alternate, so that other work on the
-machine falls on all; the ratio is that of the medians, `fastest` that of the least disturbed rounds. All start from
-the same weights, so that the losses at the end can be compared.
+machine falls on all; the ratio is that of the medians, `fastest` that of the least disturbed
+rounds. All start from the same weights, so that the losses at the end can be compared.
 """
 
 from __future__ import annotations

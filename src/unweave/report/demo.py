@@ -33,7 +33,11 @@ def run_demo(out: Path, *, steps: int | None = None, as_json: bool = False) -> N
         raise UserError(f"{out} is a file: give a folder for the demo")
     if (out / "runs").exists():  # the demo's own output; a second demo replaces the first
         shutil.rmtree(out / "runs")
-    say = (lambda *_: None) if as_json else print
+
+    def say(text: str) -> None:
+        if not as_json:
+            print(text, flush=True)  # a log keeps the order of what is said here and there
+
     say(f"Training {len(SEEDS)} beta-TCVAEs on dSprites, each with its own seed ...")
     runs = train("beta_tcvae", "dsprites", seeds=SEEDS, steps=steps or STEPS, out=out / "runs",
                  **SETTINGS)
