@@ -168,7 +168,7 @@ class Run:
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
         """Mean images in [0, 1] of codes as `encode` gives them, float32."""
-        codes, width = np.asarray(codes, dtype=np.float32), len(self.num_values)
+        codes, width = np.ascontiguousarray(codes, dtype=np.float32), len(self.num_values)
         if codes.ndim != 2 or codes.shape[1] != width:
             raise UserError(f"expected codes of shape [sample, {width}], got {list(codes.shape)}")
         parts = [np.zeros((0, *self.dataset.image_shape), np.float32)]
