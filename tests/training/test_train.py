@@ -14,7 +14,6 @@ import pytest
 import unweave
 from small import same, small_plan, train_small
 from unweave.config import RunConfig
-from unweave.training import folder as files
 from unweave.training import plan
 from unweave.types import UserError
 
@@ -169,7 +168,7 @@ def test_a_full_disk_leaves_nothing_half_written(sprites, tmp_path, monkeypatch)
     def full(*_args, **_kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files, "save_file", full)
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
     with pytest.raises(OSError, match="No space left"):
         train_small(small_plan(), sprites, out=tmp_path)
     left = sorted(p.name for p in (tmp_path / small_plan()[0].run_id).iterdir())

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from unweave.metrics.factor_vae import METRIC as FACTOR_VAE
 from unweave.metrics.mig import METRIC as MIG
+from unweave.metrics.modularity import METRIC as MODULARITY
 from unweave.metrics.record import Metric
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in (
     MIG,
     FACTOR_VAE,
+    MODULARITY,
 )}

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from unweave.config import FORMAT, RunConfig
 from unweave.types import Params, UserError
@@ -32,7 +32,7 @@ Curves = dict[str, list[float] | list[int]]
 """`step`, whole numbers, and one column of floats for each term."""
 
 
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Write under a temporary name in the same folder, flush to disk, rename."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -89,7 +89,9 @@ def read_config(folder: Path) -> RunConfig:
 def write_tensors(path: Path, tensors: Params, metadata: dict[str, str]) -> None:
     """A safetensors file of contiguous CPU copies."""
     plain = {k: t.detach().to("cpu", copy=True).contiguous() for k, t in tensors.items()}
-    write_atomically(path, lambda p: save_file(plain, p, metadata=metadata))
+    payload = save(plain, metadata=metadata)
+    # Written by us and not by safetensors, whose error for a full disk is not an OSError.
+    write_atomically(path, lambda p: p.write_bytes(payload))
 
 
 def read_tensors(path: Path, device: str = "cpu") -> tuple[Params, dict[str, str]]:
