@@ -26,8 +26,9 @@ def print_records(records: Sequence[Record], columns: Sequence[str], *, as_json:
     for column in columns:
         numeric = any(isinstance(r.get(column), float) for r in records)
         # The name of a thing is what one copies into the next command: never cut in two.
+        whole = numeric or column in ("name", "folder", "file", "run")
         table.add_column(column.replace("_", " "), justify="right" if numeric else "left",
-                         no_wrap=numeric or column == "name", overflow="fold")
+                         no_wrap=whole, overflow="fold")
     for record in records:
         table.add_row(*[Text(_cell(record.get(c))) for c in columns])
     # Without a terminal the width is unknown and nothing should be cut.
