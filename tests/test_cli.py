@@ -142,7 +142,7 @@ def test_pictures_of_a_data_set(capsys, tmp_path):
 def test_help_does_not_wait_for_torch():
     script = ("import sys, unweave, unweave.cli\n"
               "assert 'torch' not in sys.modules and 'sklearn' not in sys.modules\n")
-    subprocess.run([sys.executable, "-c", script], check=True)
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
 def test_a_full_disk_is_one_sentence(capsys, monkeypatch):
