@@ -7,10 +7,14 @@ from unweave.factors import FactorSpace
 from unweave.metrics import METRICS, plan_scores, score_dataset
 from unweave.metrics.sampling import (
     TEST_GROUPS,
+    TEST_PAIRS,
     TRAIN_GROUPS,
+    TRAIN_PAIRS,
     RowSource,
     SpaceSource,
+    draw_pairs,
     groups_of_rows,
+    pairs_of_rows,
 )
 from unweave.types import UserError
 
@@ -31,6 +35,45 @@ def test_groups_share_one_factor_and_draw_the_rest_uniformly(space):
     frequency = np.bincount(groups.ravel(), minlength=len(space)) * len(space) / groups.size
     assert abs(frequency - 1).max() < 0.3
     assert share[:, [0, 2, 3]].sum(axis=1).mean() < 1.1
+
+
+@pytest.mark.parametrize("space", [FULL, PARTIAL], ids=["full", "partial"])
+def test_pairs_share_one_factor_and_draw_the_rest_uniformly(space):
+    pairs, fixed = SpaceSource(space, 0).pairs(3000, 12, TRAIN_PAIRS)
+    assert pairs.shape == (3000, 12, 2)
+    factors = space.factors(pairs.ravel()).reshape(3000, 12, 2, 4)
+    share = factors[:, :, 0] == factors[:, :, 1]
+    assert share[np.arange(3000), :, fixed].all()
+    assert set(fixed) == {0, 2, 3}, "a constant factor is never fixed"
+    # Either of a pair is a uniform row, and the value differs from pair to pair.
+    for side in (0, 1):
+        count = np.bincount(pairs[:, :, side].ravel(), minlength=len(space))
+        assert abs(count * len(space) / 36_000 - 1).max() < 0.4
+    value = np.take_along_axis(factors[:, :, 0], fixed[:, None, None], axis=2)[:, :, 0]
+    assert (value == value[:, :1]).all(axis=1).mean() < 0.01
+    if space is FULL:
+        others = share[fixed == 2].reshape(-1, 4).mean(axis=0)
+        np.testing.assert_allclose(others, [1 / 3, 1, 1, 1 / 8], atol=0.02)
+
+
+def test_pairs_of_given_rows_keep_to_their_side_and_pass_over_single_rows():
+    factors = np.repeat(ROWS[:, [0, 2, 3]], 5, axis=0)
+    source = RowSource(factors, 0, num_train=300)
+    train, test = (source.pairs(200, 8, step)[0] for step in (TRAIN_PAIRS, TEST_PAIRS))
+    assert train.max() < 300 <= test.min()
+    single = np.array([[0], [0], [0], [1]])
+    with pytest.warns(UserWarning, match="fewer than 10 rows"):
+        pairs, _ = pairs_of_rows(single, 50, 4, np.random.default_rng(0))
+    assert pairs.max() < 3
+
+
+def test_a_draw_of_pairs_has_no_points():
+    draw = draw_pairs(SpaceSource(FULL, 0), group_size=3, num_train_votes=20, num_test_votes=10)
+    assert draw.groups.shape == (30, 3, 2)
+    assert (len(draw.points), draw.num_train) == (0, 20)
+    assert sorted(draw.shuffled(np.random.default_rng(0)).rows()) == sorted(draw.rows())
+    with pytest.raises(UserError, match="group_size"):
+        draw_pairs(SpaceSource(FULL, 0), group_size=0, num_train_votes=20, num_test_votes=10)
 
 
 def test_same_seed_same_draw_and_other_seeds_differ():

@@ -31,9 +31,9 @@ class Metric:
     """A metric: its function, the draw it needs, its keys, its paper, its settings by convention.
 
     `function(codes, factors, **settings)` for a draw of points, or
-    `function(codes, groups, fixed, points=..., **settings)` for a draw with groups: see
-    `sampling.Draw`. `num_train` and `num_values` (see `arrays`) are passed where the function has
-    such a parameter; one without `num_values` sees class numbers as numbers. `bootstrap`
+    `function(codes, groups, fixed, **settings)` for a draw with groups: see `sampling.Draw`.
+    `num_train`, `points` and `num_values` (see `arrays`) are passed where the function has such a
+    parameter; one without `num_values` sees class numbers as numbers. `bootstrap`
     has the function's parameters, preceded by a generator and a number of replicates, and gives
     for some of the keys an array of that many replicates.
     """

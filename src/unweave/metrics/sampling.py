@@ -20,7 +20,7 @@ from unweave.metrics.arrays import varying
 from unweave.random import Purpose, numpy_generator
 from unweave.types import Factors, IndexArray, Int, UserError
 
-Groups = Int[np.ndarray, "group member"]
+Groups = Int[np.ndarray, "group member *pair"]
 Fixed = Int[np.ndarray, " group"]
 
 FEW_ROWS = 10
@@ -28,6 +28,7 @@ FEW_ROWS = 10
 
 # Steps of the evaluation stream. The numbers are part of every result: never reuse or reorder them.
 POINTS, TRAIN_GROUPS, TEST_GROUPS, BOOTSTRAP, SHUFFLE = 0, 1, 2, 3, 4
+TRAIN_PAIRS, TEST_PAIRS = 5, 6
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,10 @@ class Draw:
 
     points: IndexArray
     groups: Groups | None = None
-    """Members of a group have the same value of one factor and are otherwise drawn freely."""
+    """Members of a group have the same value of one factor and are otherwise drawn freely. In a
+    group of pairs, `[group, pair, 2]`, that is so of the two of a pair; pairs differ in value."""
     fixed: Fixed | None = None
-    """The factor whose value a group shares."""
+    """The factor whose value a group, or each of its pairs, shares."""
     num_train: int | None = None
 
     def rows(self) -> IndexArray:
@@ -77,11 +79,7 @@ class SpaceSource:
         if not self.space.is_complete:
             factors = self.space.factors(np.arange(len(self.space)))
             return groups_of_rows(factors, num, size, rng)
-        sizes = np.array(self.space.sizes)
-        strides = np.append(np.cumprod(sizes[:0:-1])[::-1], 1)
-        free = np.flatnonzero(sizes > 1)
-        if len(free) == 0:
-            raise UserError("every factor of this data set is constant: nothing can be fixed")
+        sizes, strides, free = self._digits()
         fixed = free[rng.integers(len(free), size=num)]
         value = rng.integers(sizes[fixed])[:, None]
         rows = rng.integers(len(self.space), size=(num, size))
@@ -89,6 +87,30 @@ class SpaceSource:
         # In a full grid the row number has the factors as digits: replace one digit.
         rows += (value - rows // stride % sizes[fixed][:, None]) * stride
         return rows, fixed
+
+    def pairs(self, num: int, size: int, step: int) -> tuple[Groups, Fixed]:
+        """Groups of pairs of uniform rows, the second with one factor's value from the first."""
+        rng = numpy_generator(self.seed, Purpose.EVALUATION, step)
+        _at_least(size, 1, "group_size")
+        if not self.space.is_complete:
+            factors = self.space.factors(np.arange(len(self.space)))
+            return pairs_of_rows(factors, num, size, rng)
+        sizes, strides, free = self._digits()
+        fixed = free[rng.integers(len(free), size=num)]
+        rows = rng.integers(len(self.space), size=(num, size, 2))
+        stride, values = strides[fixed][:, None], sizes[fixed][:, None]
+        first, second = rows[:, :, 0] // stride % values, rows[:, :, 1] // stride % values
+        rows[:, :, 1] += (first - second) * stride
+        return rows, fixed
+
+    def _digits(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of a full grid: sizes of factors, what a step of each adds, those that vary."""
+        sizes = np.array(self.space.sizes)
+        strides = np.append(np.cumprod(sizes[:0:-1])[::-1], 1)
+        free = np.flatnonzero(sizes > 1)
+        if len(free) == 0:
+            raise UserError("every factor of this data set is constant: nothing can be fixed")
+        return sizes, strides, free
 
 
 class RowSource:
@@ -119,6 +141,17 @@ class RowSource:
         groups, fixed = groups_of_rows(self.table[self.num_train:], num, size, rng)
         return groups + self.num_train, fixed
 
+    def pairs(self, num: int, size: int, step: int) -> tuple[Groups, Fixed]:
+        """Groups of pairs of rows that share the value of a factor."""
+        rng = numpy_generator(self.seed, Purpose.EVALUATION, step)
+        _at_least(size, 1, "group_size")
+        if self.num_train is None:
+            return pairs_of_rows(self.table, num, size, rng)
+        if step == TRAIN_PAIRS:
+            return pairs_of_rows(self.table[:self.num_train], num, size, rng)
+        pairs, fixed = pairs_of_rows(self.table[self.num_train:], num, size, rng)
+        return pairs + self.num_train, fixed
+
 
 Source = SpaceSource | RowSource
 
@@ -144,12 +177,43 @@ def groups_of_rows(factors: Factors, num: int, size: int,
         value = column[anchors[rng.integers(len(anchors), size=len(chosen))]][:, None]
         offset = rng.integers(count[value], size=(len(chosen), size))
         groups[chosen] = by_value[first[value] + offset]
-        few = int(((count > 0) & (count < FEW_ROWS)).sum())
-        if few:
-            warnings.warn(f"factor {k} has {few} values with fewer than {FEW_ROWS} rows each: "
-                          "groups with them fixed repeat rows, and the score leans on few of them",
-                          stacklevel=2)
+        _warn_of_few(count, int(k))
     return groups, fixed
+
+
+def pairs_of_rows(factors: Factors, num: int, size: int,
+                  rng: np.random.Generator) -> tuple[Groups, Fixed]:
+    """Groups of pairs among the rows that exist: a random row, and another row with its value.
+
+    Constant factors are never fixed, and values that a single row has are passed over where the
+    factor has others: a row differs in nothing from itself. Both of a pair may be the same row,
+    as two free draws may be.
+    """
+    free = varying(factors)
+    fixed = free[rng.integers(len(free), size=num)]
+    pairs = np.empty((num, size, 2), dtype=np.int64)
+    for k in free:
+        column = factors[:, k]
+        count = np.bincount(column)
+        start = np.cumsum(count) - count
+        by_value = np.argsort(column, kind="stable")
+        chosen = np.flatnonzero(fixed == k)
+        shared = np.flatnonzero(count[column] > 1)
+        anchors = shared if len(shared) else np.arange(len(column))
+        first = anchors[rng.integers(len(anchors), size=(len(chosen), size))]
+        value = column[first]
+        pairs[chosen, :, 0] = first
+        pairs[chosen, :, 1] = by_value[start[value] + rng.integers(count[value])]
+        _warn_of_few(count, int(k))
+    return pairs, fixed
+
+
+def _warn_of_few(count: np.ndarray, factor: int) -> None:
+    few = int(((count > 0) & (count < FEW_ROWS)).sum())
+    if few:
+        warnings.warn(f"factor {factor} has {few} values with fewer than {FEW_ROWS} rows each: "
+                      "groups with them fixed repeat rows, and the score leans on few of them",
+                      stacklevel=3)
 
 
 def draw_points(source: Source, *, num_points: int | None) -> Draw:
@@ -165,6 +229,17 @@ def draw_votes(source: Source, *, num_points: int | None, group_size: int, num_t
     train, train_fixed = source.groups(num_train_votes, group_size, TRAIN_GROUPS)
     test, test_fixed = source.groups(num_test_votes, group_size, TEST_GROUPS)
     return Draw(source.points(num_points), np.concatenate([train, test]),
+                np.concatenate([train_fixed, test_fixed]), num_train=num_train_votes)
+
+
+def draw_pairs(source: Source, *, group_size: int, num_train_votes: int,
+               num_test_votes: int) -> Draw:
+    """The draw of a metric that compares pairs: groups of pairs that train, and that test."""
+    _at_least(num_train_votes, 1, "num_train_votes")
+    _at_least(num_test_votes, 1, "num_test_votes")
+    train, train_fixed = source.pairs(num_train_votes, group_size, TRAIN_PAIRS)
+    test, test_fixed = source.pairs(num_test_votes, group_size, TEST_PAIRS)
+    return Draw(np.empty(0, dtype=np.int64), np.concatenate([train, test]),
                 np.concatenate([train_fixed, test_fixed]), num_train=num_train_votes)
 
 

@@ -110,10 +110,10 @@ class Plan:
         draw = self.draws[i]
         rows = draw if rows is None else rows
         settings = accepted(function, {**self.settings[i], "num_train": draw.num_train,
-                                       "num_values": num_values})
+                                       "num_values": num_values, "points": rows.points})
         if draw.groups is None:
             return function(*before, codes[rows.points], self.factors[draw.points], **settings)
-        return function(*before, codes, rows.groups, draw.fixed, points=rows.points, **settings)
+        return function(*before, codes, rows.groups, draw.fixed, **settings)
 
 
 def plan_scores(space: FactorSpace, *, metrics: str | Iterable[str] | None = None,
