@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from unweave.factors import FactorSpace
-from unweave.metrics import mig, score, score_dataset
+from unweave.metrics import METRICS, mig, score, score_dataset
 
 PROBLEMS = ["identity", "permscaled", "rot45", "collapsed", "duplicate", "noisy010", "noisy050",
             "random", "missing", "categorical", "dsprites_ident", "dsprites_vae", "nonuniform",
@@ -50,6 +50,24 @@ def test_mig_of_the_stored_rows(golden, load, name):
     assert single == pytest.approx(said["dlib_era/arrays_f32"]["value"], abs=1e-6)
     if name != "dsprites_ident":
         assert double == pytest.approx(said["numpy_independent/arrays"]["value"], abs=1e-6)
+
+
+COUNTED = [
+    # metric, key, settings, the reference's name for it, whose value, tolerance
+    ("modularity", "modularity", {}, "modularity_all_rows", "dlib_era/arrays", 1e-6),
+]
+NOISE = {"modularity_all_rows": ["collapsed"]}
+"""Where the reference is rounding noise (a constant latent's) or not a number."""
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_counts_of_the_stored_rows(golden, load, name):
+    problem, said = load(name), golden[f"pub_{name}"]
+    codes, factors = problem["codes"].astype(np.float64), problem["factors"]
+    for metric, key, settings, theirs, whose, allowed in COUNTED:
+        if name not in NOISE.get(theirs, []):
+            made = METRICS[metric].function(codes, factors, **settings)[key]
+            assert made == pytest.approx(said[theirs][whose]["value"], abs=allowed), theirs
 
 
 @pytest.mark.parametrize("name", WORLDS)

@@ -1,0 +1,53 @@
+"""Bootstrap by brute force: resample the rows, call the metric again.
+
+It serves every metric of points that is quick to compute; the others bring a bootstrap of their
+own. Rows that train and rows that test are resampled apart, so each part keeps its size.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from unweave.metrics.arrays import ArrayLike, as_codes, as_factors
+
+MOST_REPLICATES = 50
+LEAST_REPLICATES = 20
+VALUES = 5_000_000
+"""As many replicates as make about this many codes, within the two limits above."""
+
+
+def bootstrap_of(function: Callable[..., dict[str, float]]) -> Callable[..., dict[str, Any]]:
+    """A bootstrap with the parameters of the metric, for each of its keys.
+
+    Classes that a resample lacks, and columns that are constant in it, are what the metric says
+    they are. One without a factor that varies is drawn again.
+    """
+
+    def bootstrap(rng: np.random.Generator, num_replicates: int, codes: ArrayLike,
+                  factors: ArrayLike, **settings: Any) -> dict[str, np.ndarray]:
+        codes = as_codes(codes)
+        factors = as_factors(factors, len(codes))
+        num_train = settings.get("num_train")
+        parts = np.split(np.arange(len(codes)), [] if num_train is None else [num_train])
+        enough = min(MOST_REPLICATES, max(LEAST_REPLICATES, VALUES // codes.size))
+        replicates = []
+        for _ in range(min(num_replicates, enough)):
+            rows = _redrawn(rng, parts)
+            while (factors[rows] == factors[rows[:1]]).all():
+                rows = _redrawn(rng, parts)
+            replicates.append(function(codes[rows], factors[rows], **settings))
+        return {key: np.array([one[key] for one in replicates]) for key in replicates[0]}
+
+    first = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+             for name in ("rng", "num_replicates")]
+    own = inspect.signature(function).parameters.values()
+    bootstrap.__signature__ = inspect.Signature([*first, *own])  # type: ignore[attr-defined]
+    return bootstrap
+
+
+def _redrawn(rng: np.random.Generator, parts: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate([part[rng.integers(len(part), size=len(part))] for part in parts])
