@@ -145,6 +145,16 @@ def test_help_does_not_wait_for_torch():
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
+def test_ctrl_c_says_how_to_go_on(capsys, monkeypatch):
+    def interrupt(*_args, **_kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("unweave.training.train", interrupt)
+    code, _, err = run(capsys, "train", "beta_vae")
+    assert code == 130
+    assert "the same command with --resume goes on" in err
+
+
 def test_a_full_disk_is_one_sentence(capsys, monkeypatch):
     def full(*_args, **_kwargs):
         raise OSError(28, "No space left on device", "runs/x")

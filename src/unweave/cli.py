@@ -27,6 +27,8 @@ app.add_typer(data_app, name="data")
 # depend on it, and this name is right for both.
 _BadUsage = typer.BadParameter.__mro__[2]
 
+_INTERRUPTED = 130  # what shells expect of a program that was stopped with Ctrl-C
+
 Json = Annotated[bool, typer.Option("--json", help="Print records for machines.")]
 
 
@@ -317,9 +319,7 @@ def main(arguments: list[str] | None = None) -> None:
     except typer.Exit as leave:
         code = leave.exit_code
     except (typer.Abort, KeyboardInterrupt):
-        _complain("interrupted: what was checkpointed is kept, the same command with --resume "
-                  "goes on")
-        code = 130
+        code = _INTERRUPTED
     except _BadUsage as error:
         _complain(error.format_message())
         code = 2
@@ -339,6 +339,9 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         _complain(str(error))
         code = 2
+    if code == _INTERRUPTED:  # releases of typer raise, leave or return on Ctrl-C
+        _complain("interrupted: what was checkpointed is kept, the same command with --resume "
+                  "goes on")
     sys.exit(code if isinstance(code, int) else 0)
 
 
