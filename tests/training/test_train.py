@@ -41,6 +41,8 @@ def test_run_folder_round_trip(sprites, tmp_path):
     info = json.loads((run.folder / "run.json").read_text())
     assert {"torch", "unweave", "python"} <= set(info["versions"])
     assert info["seconds"] > 0
+    with pytest.raises(UserError, match=r"give the one in memory again, load\(folder, data="):
+        unweave.load(run.folder)
     again = unweave.load(run.folder, data=sprites, device="cpu")
     assert same(run, again)
     images = sprites.images(np.arange(5))

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from unweave import nn
 from unweave.config import FORMAT, RunConfig
-from unweave.data import load_data
+from unweave.data import DATASETS, load_data
 from unweave.data.dataset import FactorDataset
 from unweave.objectives import METHODS, Posterior
 from unweave.objectives.posterior import split_head
@@ -233,6 +233,9 @@ def load(folder: str | Path, *, device: str = "auto", data: FactorDataset | None
         raise UserError(f"{folder / 'run.json'} was not written by this version of unweave")
     where = choose_device(device)
     weights, _ = files.read_tensors(folder / "weights.safetensors", str(where))
+    if data is None and config.data.partition(":")[0] not in DATASETS:
+        raise UserError(f"{folder} was trained on {config.data!r}, which is not among the known data "
+                        "sets: give the one in memory again, load(folder, data=...)")
     dataset = load_data(config.data) if data is None else data
     if config.architecture not in nn.ARCHITECTURES:
         raise unknown_name("architecture", config.architecture, nn.ARCHITECTURES)
