@@ -13,6 +13,8 @@ from unweave.metrics.sampling import (
     RowSource,
     SpaceSource,
     draw_pairs,
+    draw_points,
+    draw_split,
     groups_of_rows,
     pairs_of_rows,
 )
@@ -159,3 +161,20 @@ def test_bad_sizes_are_told(setting):
 def test_a_space_without_variation_is_told():
     with pytest.raises(UserError, match="constant"):
         plan_scores(FactorSpace(("a",), (1,)), metrics="factor_vae")
+
+
+def test_points_that_train_and_points_that_test():
+    made = draw_split(SpaceSource(FULL, 0), num_train_points=30, num_test_points=20)
+    assert (len(made.points), made.num_train) == (50, 30)
+    alike = draw_points(SpaceSource(FULL, 0), num_points=30)
+    np.testing.assert_array_equal(made.points[:30], alike.points)
+    table = FULL.factors(np.arange(60))
+    given = draw_split(RowSource(table, 0, 45), num_train_points=30, num_test_points=20)
+    np.testing.assert_array_equal(given.points, np.arange(60))
+    assert given.num_train == 45
+    free = draw_split(RowSource(table, 0), num_train_points=30, num_test_points=20)
+    assert free.num_train == 40
+    np.testing.assert_array_equal(np.sort(free.points), np.arange(60))
+    assert (free.points[:40] >= 40).any(), "rows that come in order are mixed first"
+    with pytest.raises(UserError, match="num_train_points"):
+        draw_split(RowSource(table, 0), num_train_points=1, num_test_points=20)

@@ -29,6 +29,7 @@ FEW_ROWS = 10
 # Steps of the evaluation stream. The numbers are part of every result: never reuse or reorder them.
 POINTS, TRAIN_GROUPS, TEST_GROUPS, BOOTSTRAP, SHUFFLE = 0, 1, 2, 3, 4
 TRAIN_PAIRS, TEST_PAIRS = 5, 6
+SPLIT = 7
 
 
 @dataclass(frozen=True)
@@ -219,6 +220,23 @@ def _warn_of_few(count: np.ndarray, factor: int) -> None:
 def draw_points(source: Source, *, num_points: int | None) -> Draw:
     """The draw of a metric that looks at codes and factors of points."""
     return Draw(source.points(num_points), num_train=source.num_train)
+
+
+def draw_split(source: Source, *, num_train_points: int, num_test_points: int) -> Draw:
+    """The draw of a metric that learns from some points and is judged on others.
+
+    Given rows stand as they are, the first `num_train` train. If no such number was given, two
+    thirds of them do, in an order that the seed makes.
+    """
+    _at_least(num_train_points, 2, "num_train_points")
+    _at_least(num_test_points, 1, "num_test_points")
+    if isinstance(source, SpaceSource):
+        return Draw(source.points(num_train_points + num_test_points), num_train=num_train_points)
+    points = source.points(None)
+    if source.num_train is not None:
+        return Draw(points, num_train=source.num_train)
+    rng = numpy_generator(source.seed, Purpose.EVALUATION, SPLIT)
+    return Draw(rng.permutation(points), num_train=max(1, 2 * len(points) // 3))
 
 
 def draw_votes(source: Source, *, num_points: int | None, group_size: int, num_train_votes: int,

@@ -189,6 +189,9 @@ def _plan(source: Source, factors: Callable[[np.ndarray], Factors],
     for own, draw in zip(settings, draws):
         if "num_points" in own:
             own["num_points"] = len(draw.points)
+        if "num_train_points" in own:
+            own["num_train_points"] = draw.num_train
+            own["num_test_points"] = len(draw.points) - draw.num_train
     overridden = tuple(tuple(k for k in overrides if k in s) for s in settings)
     return Plan(metrics, tuple(settings), tuple(draws), index, factors(index), convention, seed,
                 overridden)
