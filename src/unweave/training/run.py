@@ -234,8 +234,8 @@ def load(folder: str | Path, *, device: str = "auto", data: FactorDataset | None
     where = choose_device(device)
     weights, _ = files.read_tensors(folder / "weights.safetensors", str(where))
     if data is None and config.data.partition(":")[0] not in DATASETS:
-        raise UserError(f"{folder} was trained on {config.data!r}, which is not among the known data "
-                        "sets: give the one in memory again, load(folder, data=...)")
+        raise UserError(f"{folder} was trained on {config.data!r}, which is not among the known "
+                        "data sets: give the one in memory again, load(folder, data=...)")
     dataset = load_data(config.data) if data is None else data
     if config.architecture not in nn.ARCHITECTURES:
         raise unknown_name("architecture", config.architecture, nn.ARCHITECTURES)
