@@ -75,7 +75,8 @@ def test_scores_of_worlds(golden, load, name):
     said = golden[f"pub_{name}"]
     ours = world_scores(load(name))
     for key, theirs in {"mig": "mig", "factor_vae": "factor_vae",
-                        "factor_vae.train": "factor_vae_train"}.items():
+                        "factor_vae.train": "factor_vae_train", "beta_vae": "beta_vae",
+                        "beta_vae.train": "beta_vae_train"}.items():
         reference = said[theirs]["dlib_era/world"]
         # Spreads of three or five seeds are rough, hence the suggested tolerance as well.
         allowed = max(3 * reference["std"], reference["tol"])
@@ -94,7 +95,7 @@ def test_skewed_factors_are_scored_from_rows(golden, load):
     problem = load("nonuniform")
     rows = problem["world"].sample_factors(10_000, np.random.RandomState(0))
     ours = score(problem["world"].rep(rows), rows)
-    for key in ("mig", "factor_vae"):
+    for key in ("mig", "factor_vae", "beta_vae"):
         reference = golden["pub_nonuniform"][key]["dlib_era/world"]
         assert ours[key] == pytest.approx(reference["value"], abs=reference["tol"])
 

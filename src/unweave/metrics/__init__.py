@@ -5,6 +5,7 @@ encodes once what all metrics need, and scores; `plan_scores` does the first hal
 `METRICS` holds what each metric declares: draw, keys, ranges, directions, paper, conventions.
 """
 
+from unweave.metrics.beta_vae import beta_vae
 from unweave.metrics.factor_vae import factor_vae
 from unweave.metrics.mig import mig
 from unweave.metrics.record import CONVENTIONS, Key, Metric, Score
@@ -20,6 +21,7 @@ __all__ = [
     "Metric",
     "Plan",
     "Score",
+    "beta_vae",
     "factor_vae",
     "mig",
     "plan_scores",

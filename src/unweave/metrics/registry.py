@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from unweave.metrics.beta_vae import METRIC as BETA_VAE
 from unweave.metrics.factor_vae import METRIC as FACTOR_VAE
 from unweave.metrics.mig import METRIC as MIG
 from unweave.metrics.modularity import METRIC as MODULARITY
@@ -10,5 +11,6 @@ from unweave.metrics.record import Metric
 METRICS: dict[str, Metric] = {metric.name: metric for metric in (
     MIG,
     FACTOR_VAE,
+    BETA_VAE,
     MODULARITY,
 )}
