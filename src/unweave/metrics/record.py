@@ -47,6 +47,8 @@ class Metric:
     summary: str
     conventions: Mapping[str, Mapping[str, Any]]
     bootstrap: Callable[..., dict[str, Any]] | None = None
+    default: bool = True
+    """Whether it is among those taken when none is named; a slow one is not."""
 
     @property
     def range(self) -> Range:

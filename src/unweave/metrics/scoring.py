@@ -210,7 +210,9 @@ def _together(draws: list[Draw], num_rows: int) -> tuple[np.ndarray, list[Draw]]
 
 
 def _chosen(names: str | Iterable[str] | None) -> tuple[Metric, ...]:
-    names = list(METRICS) if names is None else [names] if isinstance(names, str) else list(names)
+    if names is None:
+        names = [name for name, metric in METRICS.items() if metric.default]
+    names = [names] if isinstance(names, str) else list(names)
     for name in names:
         if name not in METRICS:
             raise unknown_name("metric", name, METRICS)
