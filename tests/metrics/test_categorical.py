@@ -201,7 +201,7 @@ def test_continuous_latents_alone_change_nothing():
 
 
 def test_records_say_which_latents_are_categorical():
-    records = score_records(mixed(), FACTORS, num_values=np.array(KINDS), **QUICK)
+    records = score_records(mixed(), FACTORS, metrics=AWARE, num_values=np.array(KINDS), **QUICK)
     for record in records:
         plain = json.loads(json.dumps(record.as_dict()))
         assert plain["settings"]["num_values"] == KINDS

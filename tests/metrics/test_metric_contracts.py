@@ -50,6 +50,9 @@ PROPERTIES = {
                            unsaturated={"group_size": 3}),
     "modularity": Properties(ceiling=1.0, chance=0.45, duplicates_cost=False, missing=0.9,
                              tolerance=0.2, rotation=0.1),
+    # A line per class on one number: only the first and the last of several are easy to tell.
+    "sap": Properties(ceiling=0.615, chance=0.0, duplicates_cost=True, missing=0.45,
+                      scale_free=False, constants_free=False),
 }
 ALL = sorted(METRICS)
 SUPERVISED, SCALE_FREE, CONSTANTS_FREE = (

@@ -70,6 +70,18 @@ def test_counts_of_the_stored_rows(golden, load, name):
             assert made == pytest.approx(said[theirs][whose]["value"], abs=allowed), theirs
 
 
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_sap_of_the_stored_rows(golden, load, name):
+    problem, said = load(name), golden[f"pub_{name}"]
+    arrays = problem["codes"].astype(np.float64), problem["factors"]
+    reference = said["sap"]["dlib_era/arrays"]
+    made = score(*arrays, metrics="sap", num_train=problem["n_train"])["sap"]
+    # Where the reference converged they are equal; on scaled codes its solver stops early.
+    assert made == pytest.approx(reference["value"], abs=1e-3)
+    squared = score(*arrays, metrics="sap", num_train=problem["n_train"], regression=True)["sap"]
+    assert squared == pytest.approx(said["sap_continuous"]["dlib_era/arrays"]["value"], abs=1e-6)
+
+
 @pytest.mark.parametrize("name", WORLDS)
 def test_scores_of_worlds(golden, load, name):
     said = golden[f"pub_{name}"]

@@ -7,10 +7,12 @@ from unweave.metrics.factor_vae import METRIC as FACTOR_VAE
 from unweave.metrics.mig import METRIC as MIG
 from unweave.metrics.modularity import METRIC as MODULARITY
 from unweave.metrics.record import Metric
+from unweave.metrics.sap import METRIC as SAP
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in (
     MIG,
     FACTOR_VAE,
     BETA_VAE,
     MODULARITY,
+    SAP,
 )}
