@@ -39,6 +39,8 @@ class Properties:
     """Of codes that never vary, about; None if exactly the least value there is."""
     unsaturated: dict[str, int] = field(default_factory=dict)
     """Settings with which a noisy code stays off the ceiling and its interval has a width."""
+    ceiling_paper: float | None = None
+    """The ceiling in the convention `paper`, where it is another."""
 
 
 PROPERTIES = {
@@ -50,6 +52,10 @@ PROPERTIES = {
                            unsaturated={"group_size": 3}),
     "modularity": Properties(ceiling=1.0, chance=0.45, duplicates_cost=False, missing=0.9,
                              tolerance=0.2, rotation=0.1),
+    # A linear classifier does not mind a rotation. By itself it cannot tell a middle value.
+    "explicitness": Properties(ceiling=1.0, chance=0.5, duplicates_cost=False, missing=0.9,
+                               tolerance=0.03, rotation=-0.01, constant=0.5,
+                               ceiling_paper=0.81),
     # A line per class on one number: only the first and the last of several are easy to tell.
     "sap": Properties(ceiling=0.615, chance=0.0, duplicates_cost=True, missing=0.45,
                       scale_free=False, constants_free=False),
@@ -93,7 +99,10 @@ def test_declarations(name):
 def test_a_perfect_code_reaches_the_ceiling(name, convention):
     plan = plan_scores(SPACE, metrics=name, convention=convention, **sized(name))
     first = plan.score(PERFECT[plan.index])[0]
-    assert first.value == pytest.approx(PROPERTIES[name].ceiling, abs=0.005)
+    said = PROPERTIES[name].ceiling
+    if convention == "paper" and PROPERTIES[name].ceiling_paper is not None:
+        said = PROPERTIES[name].ceiling_paper
+    assert first.value == pytest.approx(said, abs=0.005)
     if PROPERTIES[name].scale_free:
         assert first.ceiling == pytest.approx(first.value, abs=1e-9)
 

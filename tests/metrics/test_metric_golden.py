@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from unweave.factors import FactorSpace
-from unweave.metrics import METRICS, mig, score, score_dataset
+from unweave.metrics import METRICS, explicitness, mig, score, score_dataset
 
 PROBLEMS = ["identity", "permscaled", "rot45", "collapsed", "duplicate", "noisy010", "noisy050",
             "random", "missing", "categorical", "dsprites_ident", "dsprites_vae", "nonuniform",
@@ -80,6 +80,20 @@ def test_sap_of_the_stored_rows(golden, load, name):
     assert made == pytest.approx(reference["value"], abs=1e-3)
     squared = score(*arrays, metrics="sap", num_train=problem["n_train"], regression=True)["sap"]
     assert squared == pytest.approx(said["sap_continuous"]["dlib_era/arrays"]["value"], abs=1e-6)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_explicitness_of_the_stored_rows(golden, load, name):
+    problem, said = load(name), golden[f"pub_{name}"]
+    ours = explicitness(problem["codes"].astype(np.float64), problem["factors"],
+                        num_train=problem["n_train"])
+    for part in ("train", "test"):
+        reference = said[f"explicitness_{part}"]["dlib_era/arrays"]["value"]
+        if name == "collapsed":  # the reference stops at a constant latent
+            rest = np.delete(problem["codes"].astype(np.float64), 3, axis=1)
+            reference = explicitness(rest, problem["factors"],
+                                     num_train=problem["n_train"])[f"explicitness.{part}"]
+        assert ours[f"explicitness.{part}"] == pytest.approx(reference, abs=1e-4)
 
 
 @pytest.mark.parametrize("name", WORLDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from unweave.metrics.beta_vae import METRIC as BETA_VAE
+from unweave.metrics.explicitness import METRIC as EXPLICITNESS
 from unweave.metrics.factor_vae import METRIC as FACTOR_VAE
 from unweave.metrics.mig import METRIC as MIG
 from unweave.metrics.modularity import METRIC as MODULARITY
@@ -14,5 +15,6 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in (
     FACTOR_VAE,
     BETA_VAE,
     MODULARITY,
+    EXPLICITNESS,
     SAP,
 )}
