@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from unweave.metrics.beta_vae import METRIC as BETA_VAE
+from unweave.metrics.dci import METRIC as DCI
 from unweave.metrics.explicitness import METRIC as EXPLICITNESS
 from unweave.metrics.factor_vae import METRIC as FACTOR_VAE
 from unweave.metrics.mig import METRIC as MIG
@@ -17,4 +18,5 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in (
     MODULARITY,
     EXPLICITNESS,
     SAP,
+    DCI,
 )}
