@@ -28,6 +28,8 @@ class Properties:
     missing: float
     """At most this when one factor of three is not in the code."""
     tolerance: float = 0.02
+    copy: float = 0.2
+    """What a copy costs, at least, where it costs."""
     rotation: float = 0.2
     """What a rotation by 45 degrees of two latents costs, at least."""
     scale_free: bool = True
@@ -57,6 +59,12 @@ PROPERTIES = {
     "explicitness": Properties(ceiling=1.0, chance=0.5, duplicates_cost=False, missing=0.9,
                                tolerance=0.03, rotation=-0.01, constant=0.5,
                                ceiling_paper=0.81),
+    "mig_sup": Properties(ceiling=1.0, chance=0.0, duplicates_cost=False, missing=0.55,
+                          constants_free=False),
+    # The floor is what noise lacks of the entropy of full bins: more if codes have few values.
+    "jemmig": Properties(ceiling=1.0, chance=0.25, duplicates_cost=True, missing=0.75,
+                         tolerance=0.2, copy=0.08),
+    "dcimig": Properties(ceiling=1.0, chance=0.0, duplicates_cost=False, missing=0.75),
     "dci": Properties(ceiling=1.0, chance=0.0, duplicates_cost=False, missing=0.95),
     # A line per class on one number: only the first and the last of several are easy to tell.
     "sap": Properties(ceiling=0.615, chance=0.0, duplicates_cost=True, missing=0.45,
@@ -139,9 +147,9 @@ def test_noise_scores_chance(name):
 def test_a_copied_latent(name):
     double = np.column_stack([PERFECT, -2 * PERFECT[:, 0]])
     if PROPERTIES[name].duplicates_cost:
-        assert main(name, double) < main(name, PERFECT) - 0.2
+        assert main(name, double) < main(name, PERFECT) - PROPERTIES[name].copy
     else:
-        assert main(name, double) == pytest.approx(main(name, PERFECT), abs=1e-5)
+        assert main(name, double) == pytest.approx(main(name, PERFECT), abs=1e-3)
 
 
 @pytest.mark.parametrize("name", CONSTANTS_FREE)

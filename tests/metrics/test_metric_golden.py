@@ -55,8 +55,14 @@ def test_mig_of_the_stored_rows(golden, load, name):
 COUNTED = [
     # metric, key, settings, the reference's name for it, whose value, tolerance
     ("modularity", "modularity", {}, "modularity_all_rows", "dlib_era/arrays", 1e-6),
+    ("mig_sup", "mig_sup", {}, "mig_sup_by_factor_entropy", "numpy_independent/arrays", 1e-6),
+    ("mig_sup", "mig_sup", {"normalise": "code"}, "mig_sup", "numpy_independent/arrays", 1e-6),
+    ("jemmig", "jemmig", {}, "jemmig", "numpy_independent/arrays", 1e-6),
+    ("jemmig", "jemmig", {"num_bins": 10}, "jemmig_10bins", "ubisoft_pinned/arrays", 1e-6),
+    ("dcimig", "dcimig", {}, "dcimig", "numpy_independent/arrays", 1e-6),
+    ("dcimig", "dcimig", {"num_bins": 10}, "dcimig_10bins", "ubisoft_pinned/arrays", 1e-6),
 ]
-NOISE = {"modularity_all_rows": ["collapsed"]}
+NOISE = {"modularity_all_rows": ["collapsed"], "mig_sup": ["collapsed"]}
 """Where the reference is rounding noise (a constant latent's) or not a number."""
 
 

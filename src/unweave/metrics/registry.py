@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from unweave.metrics.beta_vae import METRIC as BETA_VAE
 from unweave.metrics.dci import METRIC as DCI
+from unweave.metrics.dcimig import METRIC as DCIMIG
 from unweave.metrics.explicitness import METRIC as EXPLICITNESS
 from unweave.metrics.factor_vae import METRIC as FACTOR_VAE
+from unweave.metrics.jemmig import METRIC as JEMMIG
 from unweave.metrics.mig import METRIC as MIG
+from unweave.metrics.mig_sup import METRIC as MIG_SUP
 from unweave.metrics.modularity import METRIC as MODULARITY
 from unweave.metrics.record import Metric
 from unweave.metrics.sap import METRIC as SAP
@@ -19,4 +22,7 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in (
     EXPLICITNESS,
     SAP,
     DCI,
+    MIG_SUP,
+    JEMMIG,
+    DCIMIG,
 )}
