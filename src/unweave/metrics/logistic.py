@@ -36,24 +36,35 @@ MAX_PRODUCTS = 500
 GRADIENT_TOLERANCE = 1e-9
 """A class is solved when its gradient has shrunk to this part of the gradient at zero weights."""
 
+FREE = 1e-9
+"""The penalty of an intercept that has none: enough to end where a class has no rows at all."""
+
 Solve = Callable[[np.ndarray], np.ndarray]
 Weights = Float[np.ndarray, "class column"]
 """The last column is the intercept."""
 
 
 def fit_one_vs_rest(features: np.ndarray, classes: Int[np.ndarray, " sample"], num_classes: int, *,
-                    strength: float = 1.0) -> Weights:
+                    strength: float | np.ndarray = 1.0, penalise_intercept: bool = True,
+                    start: Weights | None = None, tolerance: float = GRADIENT_TOLERANCE) -> Weights:
     """Weights of one classifier a class, each telling its class from all the others.
 
     With two classes the weights of one are those of the other with the sign changed. A class
-    without rows gets a classifier that says no.
+    without rows gets a classifier that says no. `strength` may differ from class to class; `start`
+    has weights to begin with, those of a neighbouring strength for instance.
     """
     _check(features, strength)
+    strengths = np.broadcast_to(np.asarray(strength, dtype=np.float64), (num_classes,))[:, None]
+    start = np.zeros((num_classes, features.shape[1] + 1)) if start is None else start
     columns = np.vstack([np.asarray(features, dtype=np.float64).T, np.ones(len(features))])
     block = max(1, VALUES_AT_ONCE // len(features))
     starts = range(0, num_classes, block)
+    penalty = np.ones(len(columns))
+    if not penalise_intercept:
+        penalty[-1] = FREE
     parts = [_newton(columns, classes[None] == np.arange(s, min(s + block, num_classes))[:, None],
-                     strength) for s in starts]
+                     strengths[s:s + block], penalty, start[s:s + block], tolerance)
+             for s in starts]
     return np.concatenate(parts)
 
 
@@ -82,7 +93,7 @@ def fit_multinomial(features: np.ndarray, classes: Int[np.ndarray, " sample"], n
         step = -_conjugate_gradients(
             lambda v, p=share: v * penalty + strength * (_softmax_bend(p, v @ columns) @ columns.T),
             # A class that nobody is in any doubt about has a flat intercept: a little is added.
-            blocks(strength * share * (1.0 - share), penalty + 1e-9), gradient, (0, 1),
+            blocks(strength * share * (1.0 - share), penalty + FREE), gradient, (0, 1),
             min(0.1, error) ** 2)
         slope, along, size = float((step * gradient).sum()), step @ columns, 1.0
         for _ in range(20):
@@ -113,15 +124,17 @@ def one_vs_rest_probabilities(values: Float[np.ndarray, "sample class"],
     return np.where(total > 0, shares / np.where(total > 0, total, 1.0), 1.0 / values.shape[1])
 
 
-def _newton(columns: np.ndarray, own: np.ndarray, strength: float) -> np.ndarray:
+def _newton(columns: np.ndarray, own: np.ndarray, strength: np.ndarray, penalty: np.ndarray,
+            start: np.ndarray, tolerance: float) -> np.ndarray:
     """Weights `[class, column]`; `columns` is `[column, row]` and `own` `[class, row]`."""
     blocks = _blocks(columns)
     target = own.astype(np.float64)
-    weights = np.zeros((len(own), len(columns)))
-    margins = np.zeros(own.shape)
-    share = np.full(own.shape, 0.5)
-    gradient = strength * ((share - target) @ columns.T)
-    enough = GRADIENT_TOLERANCE * np.maximum(np.abs(gradient).max(axis=1), 1e-12)
+    first = strength * ((0.5 - target) @ columns.T)
+    enough = tolerance * np.maximum(np.abs(first).max(axis=1), 1e-12)
+    weights = start.copy()
+    margins = weights @ columns
+    share = _sigmoid(margins)
+    gradient = weights * penalty + strength * ((share - target) @ columns.T)
     left = np.arange(len(own))
     for _ in range(MAX_STEPS):
         left = left[np.abs(gradient[left]).max(axis=1) > enough[left]]
@@ -129,13 +142,14 @@ def _newton(columns: np.ndarray, own: np.ndarray, strength: float) -> np.ndarray
             break
         some = slice(None) if len(left) == len(own) else left
         curvature = share[some] * (1.0 - share[some])
-        curvature *= strength
-        solve = blocks(curvature, np.ones(len(columns)))
+        curvature *= strength[some]
+        solve = blocks(curvature, penalty)
         if len(columns) <= MAX_COLUMNS:
             step = -solve(gradient[some])
         else:
-            step = -_conjugate_gradients(lambda v, c=curvature: v + (v @ columns * c) @ columns.T,
-                                         solve, gradient[some], (1,), 1e-6)
+            step = -_conjugate_gradients(
+                lambda v, c=curvature: v * penalty + (v @ columns * c) @ columns.T,
+                solve, gradient[some], (1,), 1e-6)
         slope = (step * gradient[some]).sum(axis=1)
         along = step @ columns
         size = np.ones(len(left))
@@ -143,7 +157,7 @@ def _newton(columns: np.ndarray, own: np.ndarray, strength: float) -> np.ndarray
             moved = margins[some] + size[:, None] * along
             trial = _sigmoid(moved)
             new = weights[some] + size[:, None] * step
-            change = new + strength * ((trial - target[some]) @ columns.T)
+            change = new * penalty + strength[some] * ((trial - target[some]) @ columns.T)
             # Along the step the objective is convex: a slope that has turned upwards by more than
             # a quarter of what it fell is too far, and the secant says where it is level.
             new_slope = (step * change).sum(axis=1)
@@ -222,8 +236,8 @@ def _sigmoid(values: np.ndarray) -> np.ndarray:
     return np.reciprocal(shares, out=shares)
 
 
-def _check(features: np.ndarray, strength: float) -> None:
-    if not strength > 0:
+def _check(features: np.ndarray, strength: float | np.ndarray) -> None:
+    if not np.all(np.asarray(strength) > 0):
         raise UserError(f"strength must be above 0, got {strength}")
     if np.abs(features).max(initial=0.0) > 1e100:
         raise UserError("codes are too large for a logistic regression: rescale them")
