@@ -119,6 +119,8 @@ def test_classes_missing_on_either_side_and_constant_factors():
 def test_bad_input_is_told_in_a_sentence():
     with pytest.raises(UserError, match="at least 2 rows that train"):
         dci(CODES, CLASSES, num_train=400)
+    with pytest.raises(UserError, match="too large for single precision"):
+        dci(CODES * 1e39, CLASSES)
     with pytest.raises(UserError, match="num_stages"):
         dci(CODES, CLASSES, num_stages=0)
     with pytest.raises(ValueError, match="boosting"):

@@ -6,6 +6,7 @@ encodes once what all metrics need, and scores; `plan_scores` does the first hal
 """
 
 from unweave.metrics.beta_vae import beta_vae
+from unweave.metrics.dci import dci
 from unweave.metrics.explicitness import explicitness
 from unweave.metrics.factor_vae import factor_vae
 from unweave.metrics.mig import mig
@@ -23,6 +24,7 @@ __all__ = [
     "Plan",
     "Score",
     "beta_vae",
+    "dci",
     "explicitness",
     "factor_vae",
     "mig",

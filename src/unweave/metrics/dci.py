@@ -14,7 +14,8 @@ test. A latent that no classifier uses has the weight 0, but it counts in D.
 
 The classifier changes the score more than most methods do, and so does the number of rows: both
 stand in the settings. That of the published study, and so far the only one here, is gradient
-boosting: see `boosting`. Trees see the order of a latent's values only, so scale does not matter.
+boosting: see `boosting`. Trees see the order of a latent's values only: scale does not matter, as
+long as values that differ do so by more than 1e-7.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ def dci(codes: ArrayLike, factors: ArrayLike, *, num_train: int | None = None,
     if not 2 <= num_train < len(codes):
         raise UserError("DCI needs at least 2 rows that train and one that tests, got num_train "
                         f"{num_train} of {len(codes)} rows")
+    if np.abs(codes).max() > 1e38:
+        raise UserError("codes are too large for single precision: rescale them")
     if estimator not in ESTIMATORS:
         raise unknown_name("estimator", estimator, ESTIMATORS)
     if updates not in UPDATES:
