@@ -11,6 +11,7 @@ from unweave.metrics.logistic import (
     decisions,
     fit_multinomial,
     fit_one_vs_rest,
+    one_vs_rest_path,
     one_vs_rest_probabilities,
 )
 from unweave.types import UserError
@@ -81,6 +82,21 @@ def test_blocks_of_classes_change_nothing(monkeypatch):
     expected = fit_one_vs_rest(features, classes, 5)
     monkeypatch.setattr(sys.modules["unweave.metrics.logistic"], "VALUES_AT_ONCE", 1300)
     np.testing.assert_allclose(fit_one_vs_rest(features, classes, 5), expected, atol=1e-8)
+
+
+def test_a_path_of_strengths_with_free_intercepts(monkeypatch):
+    features, classes = rows(num=200, num_classes=3)
+    strengths = np.array([0.01, 1.0, 3.0])
+    made = one_vs_rest_path(features, classes, 3, strengths, tolerance=1e-9)
+    monkeypatch.setattr(sys.modules["unweave.metrics.logistic"], "VALUES_AT_ONCE", 100)
+    again = one_vs_rest_path(features.astype(np.float32), classes, 3, strengths, tolerance=1e-9)
+    np.testing.assert_allclose(again, made, atol=1e-4)
+    for strength, weights in zip(strengths, made):
+        model = LogisticRegression(solver="newton-cholesky", C=strength, tol=1e-10)
+        for c in range(3):
+            model.fit(features, classes == c)
+            expected = np.append(model.coef_, model.intercept_)
+            np.testing.assert_allclose(weights[c], expected, atol=1e-4, rtol=1e-5)
 
 
 @pytest.mark.parametrize("fit", [fit_one_vs_rest, fit_multinomial])

@@ -102,6 +102,15 @@ def test_explicitness_of_the_stored_rows(golden, load, name):
         assert ours[f"explicitness.{part}"] == pytest.approx(reference, abs=1e-4)
 
 
+@pytest.mark.parametrize("name", ["identity", "permscaled", "rot45", "random", "mixed"])
+def test_downstream_accuracy_of_the_stored_rows(golden, load, name):
+    problem, size = load(name), 4000
+    reference = golden[f"pub_{name}"][f"downstream_lr:{size}:mean_test_accuracy"]["dlib_era/arrays"]
+    made = METRICS["downstream"].function(problem["codes"], problem["factors"],
+                                          num_train=problem["n_train"], sizes=(size,))
+    assert made[f"downstream.logistic.{size}"] == pytest.approx(reference["value"], abs=1e-3)
+
+
 @pytest.mark.parametrize("name", WORLDS)
 def test_scores_of_worlds(golden, load, name):
     said = golden[f"pub_{name}"]

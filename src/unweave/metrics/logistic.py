@@ -68,6 +68,29 @@ def fit_one_vs_rest(features: np.ndarray, classes: Int[np.ndarray, " sample"], n
     return np.concatenate(parts)
 
 
+def one_vs_rest_path(features: np.ndarray, classes: Int[np.ndarray, " sample"], num_classes: int,
+                     strengths: np.ndarray, *, tolerance: float) -> np.ndarray:
+    """Weights `[strength, class, column]` for rising strengths, the intercepts not penalised.
+
+    Small problems are solved side by side. Large ones start where the strength before ended.
+    """
+    if len(features) * num_classes * len(strengths) <= VALUES_AT_ONCE:
+        _check(features, strengths)
+        columns = np.vstack([np.asarray(features, dtype=np.float64).T, np.ones(len(features))])
+        own = np.tile(classes[None] == np.arange(num_classes)[:, None], (len(strengths), 1))
+        penalty = np.append(np.ones(len(columns) - 1), FREE)
+        start = np.zeros((len(own), len(columns)))
+        made = _newton(columns, own, np.repeat(strengths, num_classes)[:, None], penalty, start,
+                       tolerance)
+        return made.reshape(len(strengths), num_classes, len(columns))
+    path: list[np.ndarray] = []
+    for strength in strengths:
+        path.append(fit_one_vs_rest(features, classes, num_classes, strength=strength,
+                                    penalise_intercept=False, start=path[-1] if path else None,
+                                    tolerance=tolerance))
+    return np.stack(path)
+
+
 def fit_multinomial(features: np.ndarray, classes: Int[np.ndarray, " sample"], num_classes: int, *,
                     strength: float = 1.0) -> Weights:
     """Weights of the softmax over classes; the intercepts, which sum to 0, are not penalised.
@@ -239,5 +262,5 @@ def _sigmoid(values: np.ndarray) -> np.ndarray:
 def _check(features: np.ndarray, strength: float | np.ndarray) -> None:
     if not np.all(np.asarray(strength) > 0):
         raise UserError(f"strength must be above 0, got {strength}")
-    if np.abs(features).max(initial=0.0) > 1e100:
+    if float(np.abs(features).max(initial=0.0)) > 1e100:
         raise UserError("codes are too large for a logistic regression: rescale them")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from unweave.metrics.beta_vae import METRIC as BETA_VAE
 from unweave.metrics.dci import METRIC as DCI
 from unweave.metrics.dcimig import METRIC as DCIMIG
+from unweave.metrics.downstream import METRIC as DOWNSTREAM
 from unweave.metrics.explicitness import METRIC as EXPLICITNESS
 from unweave.metrics.factor_vae import METRIC as FACTOR_VAE
 from unweave.metrics.jemmig import METRIC as JEMMIG
@@ -20,6 +21,7 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in (
     BETA_VAE,
     MODULARITY,
     EXPLICITNESS,
+    DOWNSTREAM,
     SAP,
     DCI,
     MIG_SUP,
