@@ -125,9 +125,14 @@ def available_threads() -> int:
 
 @cache
 def _compiled(function: Callable[..., None]) -> Callable[..., None]:
+    """Machine code, kept between sessions where a folder for it can be written."""
     import numba
 
-    return numba.njit(cache=True, nogil=True, error_model="numpy")(inspect.unwrap(function))
+    plain = inspect.unwrap(function)
+    try:
+        return numba.njit(cache=True, nogil=True, error_model="numpy")(plain)
+    except RuntimeError:
+        return numba.njit(nogil=True, error_model="numpy")(plain)
 
 
 def _boost(num_stages, in_turn, salt, min_impurity, classes, values, order, rank,
