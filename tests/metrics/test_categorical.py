@@ -31,7 +31,7 @@ KINDS = [0, 6, 0, 5]
 AWARE = [name for name, metric in METRICS.items()
          if "num_values" in inspect.signature(metric.function).parameters]
 """Metrics that know classes from numbers."""
-COUNT_CONSTANTS = ["mig_sup"]
+COUNT_CONSTANTS = ["mig_sup", "mutual_info_score"]
 """Means over all latents, those out of use as well."""
 
 

@@ -73,6 +73,16 @@ PROPERTIES = {
                          tolerance=0.2, copy=0.08),
     "dcimig": Properties(ceiling=1.0, chance=0.0, duplicates_cost=False, missing=0.75),
     "dci": Properties(ceiling=1.0, chance=0.0, duplicates_cost=False, missing=0.95),
+    # Noise without bounds scores more than shuffled values, each of which is as far as can be.
+    "irs": Properties(ceiling=1.0, chance=0.15, duplicates_cost=False, missing=0.8, tolerance=0.2,
+                      scale_free=False),
+    # Of codes alone. A grid is uncorrelated, and its values are independent.
+    "tc": Properties(ceiling=0.0, chance=0.0, duplicates_cost=False, missing=1.0,
+                     supervised=False),
+    "wasserstein": Properties(ceiling=0.0, chance=0.0, duplicates_cost=False, missing=1.0,
+                              supervised=False, scale_free=False),
+    "mutual_info_score": Properties(ceiling=0.0, chance=0.0, duplicates_cost=False, missing=1.0,
+                                    supervised=False, constants_free=False),
     # A line per class on one number: only the first and the last of several are easy to tell.
     "sap": Properties(ceiling=0.615, chance=0.0, duplicates_cost=True, missing=0.45,
                       scale_free=False, constants_free=False),

@@ -59,10 +59,20 @@ COUNTED = [
     ("mig_sup", "mig_sup", {"normalise": "code"}, "mig_sup", "numpy_independent/arrays", 1e-6),
     ("jemmig", "jemmig", {}, "jemmig", "numpy_independent/arrays", 1e-6),
     ("jemmig", "jemmig", {"num_bins": 10}, "jemmig_10bins", "ubisoft_pinned/arrays", 1e-6),
+    ("irs", "irs", {"factor_bins": 20}, "irs", "dlib_era/arrays", 1e-6),
+    ("irs", "irs", {}, "irs", "ubisoft_pinned/arrays", 1e-6),
+    ("irs", "irs", {"factor_bins": 20, "diff_quantile": 1.0}, "irs_q1.00", "dlib_era/arrays", 1e-6),
+    ("tc", "tc.mean", {}, "gaussian_total_correlation", "dlib_era/arrays", 1e-6),
+    ("wasserstein", "wasserstein.mean", {}, "gaussian_wasserstein_correlation", "dlib_era/arrays",
+     1e-6),
+    ("wasserstein", "wasserstein.normalised", {}, "gaussian_wasserstein_correlation_norm",
+     "dlib_era/arrays", 1e-6),
+    ("mutual_info_score", "mutual_info_score", {}, "mutual_info_score", "dlib_era/arrays", 1e-6),
     ("dcimig", "dcimig", {}, "dcimig", "numpy_independent/arrays", 1e-6),
     ("dcimig", "dcimig", {"num_bins": 10}, "dcimig_10bins", "ubisoft_pinned/arrays", 1e-6),
 ]
-NOISE = {"modularity_all_rows": ["collapsed"], "mig_sup": ["collapsed"]}
+NOISE = {"modularity_all_rows": ["collapsed"], "mig_sup": ["collapsed"],
+         "gaussian_total_correlation": ["collapsed", "duplicate"]}
 """Where the reference is rounding noise (a constant latent's) or not a number."""
 
 

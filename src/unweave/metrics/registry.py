@@ -8,12 +8,16 @@ from unweave.metrics.dcimig import METRIC as DCIMIG
 from unweave.metrics.downstream import METRIC as DOWNSTREAM
 from unweave.metrics.explicitness import METRIC as EXPLICITNESS
 from unweave.metrics.factor_vae import METRIC as FACTOR_VAE
+from unweave.metrics.irs import METRIC as IRS
 from unweave.metrics.jemmig import METRIC as JEMMIG
 from unweave.metrics.mig import METRIC as MIG
 from unweave.metrics.mig_sup import METRIC as MIG_SUP
 from unweave.metrics.modularity import METRIC as MODULARITY
+from unweave.metrics.mutual_info_score import METRIC as MUTUAL_INFO_SCORE
 from unweave.metrics.record import Metric
 from unweave.metrics.sap import METRIC as SAP
+from unweave.metrics.tc import METRIC as TC
+from unweave.metrics.wasserstein import METRIC as WASSERSTEIN
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in (
     MIG,
@@ -27,4 +31,8 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in (
     MIG_SUP,
     JEMMIG,
     DCIMIG,
+    IRS,
+    TC,
+    WASSERSTEIN,
+    MUTUAL_INFO_SCORE,
 )}
