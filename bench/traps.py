@@ -1,0 +1,178 @@
+"""What fools each metric: codes whose worth is known by construction, and their scores.
+
+    python bench/traps.py [--metrics mig,sap] [--convention paper]
+                          [--pictures docs/pictures/metrics] [--cost]
+
+Four factors of 4, 5, 6 and 8 values are drawn freely 6,000 times; the first 4,000 rows train and
+the others test. A dozen codes of these rows go through every metric, in the convention `study2019`
+unless told, with 2,000 and 1,000 votes. Prints a markdown table; `--pictures` also draws a bar
+chart for each metric, with its noise floor. `--cost` prints instead the seconds that one scoring
+takes at study size, alone and with interval, floor and ceiling. `docs/metrics/` shows all of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from unweave.factors import FactorSpace
+from unweave.metrics import CONVENTIONS, METRICS, plan_scores, score
+from unweave.metrics.entangle import entangle
+
+SIZES = (4, 5, 6, 8)
+NUM_ROWS, NUM_TRAIN = 6_000, 4_000
+VOTES = {"num_train_votes": 2_000, "num_test_votes": 1_000}
+DSPRITES = FactorSpace(("shape", "scale", "orientation", "x", "y"), (3, 6, 40, 32, 32))
+FLOOR = "shuffled rows"
+MARKED = {"perfect": "#0072B2", "entangled": "#D55E00"}  # told apart by colour-blind eyes too
+PLAIN = "#9A9A9A"
+
+
+def world() -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Factors `[sample, factor]`, and codes `[sample, latent]` by name.
+
+    A perfect code is a standardised factor in each latent, spread over a tenth of a step so that
+    its distribution is continuous, as Theorem 1 has it.
+    """
+    rng = np.random.default_rng(0)
+    factors = np.stack([rng.integers(size, size=NUM_ROWS) for size in SIZES], axis=1)
+    perfect = standard(factors + 0.1 * rng.random(factors.shape))
+    noise = rng.normal(size=perfect.shape)
+    turn = np.sqrt(0.5) * np.array([[1.0, -1.0], [1.0, 1.0]])
+    both = standard(factors[:, :1] * SIZES[1] + factors[:, 1:2] + 0.1 * rng.random((NUM_ROWS, 1)))
+    return factors, {
+        "perfect": perfect,
+        "permuted, rescaled": perfect[:, [2, 0, 3, 1]] * [3.0, -0.5, 2.0, -1.0] + [5.0, 0, -9.0, 1],
+        "entangled": entangle(perfect),
+        "rotated in pairs": np.hstack([perfect[:, :2] @ turn, perfect[:, 2:] @ turn]),
+        "every latent twice": np.hstack([perfect, -perfect]),
+        "noise added": perfect + 0.5 * noise,
+        "a factor missing": np.hstack([perfect[:, :3], noise[:, :1]]),
+        "two factors in one": np.hstack([both, perfect[:, 2:]]),
+        "with dead latents": np.hstack([perfect, 0.01 * noise]),
+        "pure noise": noise,
+        "all constant": np.zeros_like(perfect),
+        FLOOR: perfect[rng.permutation(NUM_ROWS)],
+    }
+
+
+def standard(codes: np.ndarray) -> np.ndarray:
+    return (codes - codes.mean(axis=0)) / codes.std(axis=0)
+
+
+def shown(name: str) -> list[str]:
+    """The keys worth a row: those with a direction, on rows that test; all if none has one."""
+    keys = METRICS[name].keys
+    judged = [key for key, said in keys.items()
+              if said.higher_is_better is not None and not key.endswith("train")]
+    return judged or list(keys)
+
+
+def scores_of(names: list[str], convention: str) -> dict[str, dict[str, float]]:
+    """The scores by key, then by code; keys that need more rows than there are have none."""
+    factors, codes = world()
+    table: dict[str, dict[str, float]] = {}
+    for name in names:
+        own = {k: v for k, v in VOTES.items() if k in METRICS[name].conventions[convention]}
+        for code, values in codes.items():
+            found = score(values, factors, metrics=name, convention=convention,
+                          num_train=NUM_TRAIN, **own)
+            for key in shown(name):
+                if key in found:
+                    table.setdefault(key, {})[code] = found[key]
+    return table
+
+
+def markdown(table: dict[str, dict[str, float]]) -> str:
+    """A row for each key, a column for each code."""
+    codes = list(next(iter(table.values())))
+    lines = ["| key | " + " | ".join(codes) + " |", "|---|" + "---|" * len(codes)]
+    lines += ["| " + " | ".join([f"`{key}`", *(f"{row[code]:.2f}" for code in codes)]) + " |"
+              for key, row in table.items()]
+    return "\n".join(lines).replace("-0.00", "0.00")
+
+
+def draw(name: str, table: dict[str, dict[str, float]], folder: Path) -> None:
+    """A bar for each code, a panel for each key, and the noise floor as a dashed line."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    keys = [key for key in shown(name) if key in table]
+    figure, panels = plt.subplots(1, len(keys), figsize=(7, 3), dpi=100, sharey=True,
+                                  squeeze=False, layout="constrained")
+    for key, panel in zip(keys, panels[0]):
+        floor, said = table[key][FLOOR], METRICS[name].keys[key]
+        codes = [code for code in table[key] if code != FLOOR][::-1]
+        values = [table[key][code] for code in codes]
+        bars = panel.barh(codes, values, color=[MARKED.get(code, PLAIN) for code in codes])
+        panel.bar_label(bars, fmt="%.2f", fontsize=7, padding=2)
+        panel.axvline(floor, color="black", linestyle="--", linewidth=1)
+        most = said.range.high if np.isfinite(said.range.high) else max([*values, floor, 1e-9])
+        least = said.range.low if np.isfinite(said.range.low) else min([*values, floor, 0.0])
+        panel.set_xlim(least, least + (most - least) * (1.13 if len(keys) == 1 else 1.3))
+        if np.isfinite([said.range.low, said.range.high]).all():
+            panel.set_xticks(np.linspace(least, most, 6 if len(keys) == 1 else 3))
+        panel.set_title(key, fontsize=8)
+        panel.set_xlabel(f"dashed: noise floor, {floor:.2f}", fontsize=8)
+        panel.tick_params(labelsize=7)
+        panel.spines[["top", "right"]].set_visible(False)
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png")
+    plt.close(figure)
+    picture = Image.open(drawn).convert("RGB").quantize(32, dither=Image.Dither.NONE)
+    picture.save(folder / f"{name}.png", optimize=True)
+
+
+def cost(names: list[str]) -> None:
+    """Seconds of one scoring at study size: noisy codes of ten latents, dSprites' factors."""
+    rng = np.random.default_rng(0)
+    print("| metric | draw, s | score, s | with interval, floor, ceiling, s |\n|---|---|---|---|")
+    for name in names:
+        drawn = seconds(partial(plan_scores, DSPRITES, metrics=name))
+        plan = plan_scores(DSPRITES, metrics=name)
+        mixed = standard(plan.factors.astype(float)) @ rng.normal(size=(5, 10))
+        codes = mixed + 0.3 * rng.normal(size=mixed.shape)
+        plan.score(codes, details=False)  # the first call may compile
+        alone, whole = (seconds(partial(plan.score, codes, details=details))
+                        for details in (False, True))
+        print(f"| `{name}` | {drawn:.2f} | {alone:.3f} | {whole:.2f} |", flush=True)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--metrics", help="names with commas between them; all if not given")
+    parser.add_argument("--convention", choices=CONVENTIONS, default="study2019")
+    parser.add_argument("--pictures", type=Path, help="a folder for a bar chart of each metric")
+    parser.add_argument("--cost", action="store_true", help="seconds at study size instead")
+    given = parser.parse_args()
+    names = given.metrics.split(",") if given.metrics else list(METRICS)
+    if given.cost:
+        return cost(names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        table = scores_of(names, given.convention)
+    print(markdown(table))
+    if given.pictures:
+        for name in names:
+            draw(name, table, given.pictures)
+
+
+if __name__ == "__main__":
+    main()
