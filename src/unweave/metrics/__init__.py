@@ -7,13 +7,24 @@ encodes once what all metrics need, and scores; `plan_scores` does the first hal
 
 from unweave.metrics.beta_vae import beta_vae
 from unweave.metrics.dci import dci
+from unweave.metrics.dcimig import dcimig
+from unweave.metrics.downstream import downstream
+from unweave.metrics.entangle import entangle
 from unweave.metrics.explicitness import explicitness
 from unweave.metrics.factor_vae import factor_vae
+from unweave.metrics.irs import irs
+from unweave.metrics.jemmig import jemmig
 from unweave.metrics.mig import mig
+from unweave.metrics.mig_sup import mig_sup
+from unweave.metrics.modularity import modularity
+from unweave.metrics.mutual_info_score import mutual_info_score
 from unweave.metrics.record import CONVENTIONS, Key, Metric, Score
 from unweave.metrics.registry import METRICS
 from unweave.metrics.sampling import Draw
+from unweave.metrics.sap import sap
 from unweave.metrics.scoring import Plan, plan_scores, score, score_dataset, score_records
+from unweave.metrics.tc import tc
+from unweave.metrics.wasserstein import wasserstein
 
 __all__ = [
     "CONVENTIONS",
@@ -25,11 +36,22 @@ __all__ = [
     "Score",
     "beta_vae",
     "dci",
+    "dcimig",
+    "downstream",
+    "entangle",
     "explicitness",
     "factor_vae",
+    "irs",
+    "jemmig",
     "mig",
+    "mig_sup",
+    "modularity",
+    "mutual_info_score",
     "plan_scores",
+    "sap",
     "score",
     "score_dataset",
     "score_records",
+    "tc",
+    "wasserstein",
 ]

@@ -1,6 +1,6 @@
 """Downstream accuracy: how well simple models predict the factors from codes, by number of labels.
 
-Locatello et al. 2019, section 5.5 and appendix B. For each factor a logistic regression is fitted
+Locatello et al. 2019, section 5.6 and appendix B. For each factor a logistic regression is fitted
 to the codes, as they are, of 10, 100, 1,000 and 10,000 labelled points. Its penalty is chosen among
 ten by five-fold cross-validation. The score is its accuracy on other points, averaged over factors.
 The share of the accuracy that fewer labels reach, `downstream.logistic.100` over
@@ -120,7 +120,7 @@ METRIC = Metric(
     function=downstream,
     draw=draw_split,
     keys={f"downstream.logistic.{size}": Key(Range(0.0, 1.0)) for size in reversed(SIZES)},
-    paper="Locatello et al. 2019, section 5.5",
+    paper="Locatello et al. 2019, section 5.6",
     version="1",
     summary="how well a linear classifier predicts factors, by the number of labelled points",
     conventions={

@@ -45,7 +45,7 @@ METRIC = Metric(
     function=mutual_info_score,
     draw=draw_points,
     keys={"mutual_info_score": Key(Range(0.0), higher_is_better=False)},
-    paper="Locatello et al. 2019, section 5.2",
+    paper="computed for the runs of Locatello et al. 2019",
     version="1",
     summary="how much latents know about each other",
     conventions={"paper": {"num_points": 10_000, "num_bins": 20},

@@ -52,7 +52,7 @@ METRIC = Metric(
     draw=draw_points,
     keys={"wasserstein.mean": Key(Range(0.0), higher_is_better=False),
           "wasserstein.normalised": Key(Range(0.0, 2.0), higher_is_better=False)},
-    paper="Watters et al. 2019; Locatello et al. 2019, section 5.2",
+    paper="Watters et al. 2019; computed for the runs of Locatello et al. 2019",
     version="1",
     summary="how far the codes are from uncorrelated, as a distance between Gaussians",
     conventions={"paper": {"num_points": 10_000}, "study2019": {"num_points": 10_000}},
