@@ -1,8 +1,5 @@
 """DCI of the published study's code, then and now (reference material needed)."""
 
-import gzip
-import importlib.util
-import json
 
 import numpy as np
 import pytest
@@ -15,20 +12,6 @@ PROBLEMS = ["identity", "permscaled", "rot45", "collapsed", "duplicate", "noisy0
             "mixed"]
 CASES = [("study2019", "dlib_era/arrays", name) for name in PROBLEMS]
 CASES += [("paper", "dlib_modern/arrays", name) for name in ("noisy050", "categorical", "mixed")]
-
-
-@pytest.fixture(scope="module")
-def golden(shared):
-    with gzip.open(shared / "golden" / "golden_public.json.gz") as file:
-        return json.load(file)
-
-
-@pytest.fixture(scope="module")
-def load(shared):
-    spec = importlib.util.spec_from_file_location("worlds", shared / "golden" / "worlds.py")
-    worlds = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(worlds)
-    return lambda name: worlds.load(f"pub_{name}")
 
 
 @pytest.mark.parametrize(("convention", "whose", "name"), CASES)

@@ -1,8 +1,5 @@
 """Agreement with the values that the published study's code gives (reference material needed)."""
 
-import gzip
-import importlib.util
-import json
 
 import numpy as np
 import pytest
@@ -16,20 +13,6 @@ PROBLEMS = ["identity", "permscaled", "rot45", "collapsed", "duplicate", "noisy0
 WORLDS = [name for name in PROBLEMS if name not in ("random", "nonuniform")]
 ACTIVE = {"collapsed": 3, "duplicate": 4, "noisy050": 5, "missing": 4, "categorical": 4,
           "dsprites_ident": 5, "dsprites_vae": 7}
-
-
-@pytest.fixture(scope="module")
-def golden(shared):
-    with gzip.open(shared / "golden" / "golden_public.json.gz") as file:
-        return json.load(file)
-
-
-@pytest.fixture(scope="module")
-def load(shared):
-    spec = importlib.util.spec_from_file_location("worlds", shared / "golden" / "worlds.py")
-    worlds = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(worlds)
-    return lambda name: worlds.load(f"pub_{name}")
 
 
 def world_scores(problem, **options):

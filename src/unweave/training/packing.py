@@ -27,7 +27,8 @@ def pack(configs: Sequence[RunConfig], starts: Sequence[int]) -> list[list[int]]
 def lanes(group: Sequence[int], device: torch.device) -> list[list[int]]:
     """How a group is laid out on a device: one stack on a GPU; on a CPU one run after another.
 
-    A CPU has no idle units for a second model to fill: `bench/cpu.py` prints both ways, which are
-    within a few percent. Alone in its operations, a run is bit-identical whatever its neighbours.
+    A CPU has no idle units for a second model to fill: layer by layer is 5 to 10 % faster there
+    (`bench/cpu.py` prints both), which is what it costs that a run, alone in its operations, is
+    bit-identical whatever its neighbours.
     """
     return [[i] for i in group] if device.type == "cpu" else [list(group)]
