@@ -105,10 +105,71 @@ def test_bad_arrays(capsys, tmp_path):
     (tmp_path / "broken.npz").write_bytes(b"not a zip")
     np.savez(tmp_path / "objects.npz", codes=np.array([{}], dtype=object), factors=np.zeros(1))
     for name, words in (("half", "has no array 'factors'"), ("broken", "not a readable npz"),
-                        ("objects", "not a readable npz")):
+                        ("objects", "Python objects, which is never opened")):
         code, _, err = run(capsys, "score", str(tmp_path / f"{name}.npz"))
         assert code == 2
         assert words in err
+
+
+RNG = np.random.default_rng(0)
+CLASSES = RNG.integers(0, 4, size=(300, 2))
+GOOD = {"codes": CLASSES + 0.1 * RNG.normal(size=(300, 2)), "factors": CLASSES}
+REFUSED = {
+    "three axes": ({"codes": np.zeros((30, 4, 2))}, "codes must be [sample, latent]"),
+    "other rows": ({"codes": GOOD["codes"][:-1]}, "same number of rows, got 299 and 300"),
+    "no rows": ({"codes": np.zeros((0, 2)), "factors": np.zeros((0, 2))}, "at least 2 rows"),
+    "no columns": ({"factors": np.zeros((300, 0))}, "at least one factor"),
+    "constant factors": ({"factors": np.ones((300, 2), int)}, "every factor is constant"),
+    "strings for codes": ({"codes": CLASSES.astype(str)}, "codes must be real numbers"),
+    "a number": ({"codes": np.float64(3)}, "codes must be [sample, latent]"),
+    "nan in codes": ({"codes": np.where(CLASSES > 0, np.nan, 0.0)}, "codes must be finite"),
+    "objects": ({"factors": CLASSES.astype(object)}, "never opened"),
+    "records": ({"factors": np.zeros(300, dtype=[("a", int)])}, "give numbers or strings"),
+    "types": ({"factor_types": np.array(["ordinal", "cyclic"])}, "unknown factor type 'cyclic'"),
+    "types and names": ({"factors": CLASSES.astype(str), "factor_types": np.array("continuous")},
+                        "does not hold real numbers"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:factor . is constant")
+@pytest.mark.parametrize("case", sorted(REFUSED))
+def test_arrays_that_cannot_be_scored_are_one_sentence(capsys, tmp_path, case):
+    other, words = REFUSED[case]
+    np.savez(tmp_path / "bad.npz", **{**GOOD, **other})
+    code, out, err = run(capsys, "score", str(tmp_path / "bad.npz"), "--metric", "mig")
+    assert code == 2
+    assert words in err
+    assert err.count("\n") == 1
+    assert "Traceback" not in out + err
+
+
+def test_warnings_are_sentences_too(tmp_path):
+    gaps = np.where(CLASSES == 3, np.nan, CLASSES)
+    np.savez(tmp_path / "gaps.npz", codes=GOOD["codes"], factors=gaps)
+    command = [sys.executable, "-m", "unweave", "score", str(tmp_path / "gaps.npz")]
+    made = subprocess.run([*command, "--metric", "mig"], check=False, capture_output=True,
+                          text=True)
+    assert made.returncode == 0
+    assert re.fullmatch(r"(unweave: factor \d is unknown in \d+ of 300 rows, which are left out "
+                        r"where it is scored\n){2}", made.stderr)
+
+
+def test_names_gaps_and_types_in_arrays(capsys, tmp_path):
+    names = np.array(["ape", "bee", "cat", ""])[CLASSES]
+    np.savez(tmp_path / "names.npz", codes=GOOD["codes"], factors=names)
+    with pytest.warns(UserWarning, match="unknown in"):
+        code, out, _ = run(capsys, "score", str(tmp_path / "names.npz"), "--metric", "mig",
+                           "--json")
+    assert code == 0
+    assert json.loads(out)[0]["value"] > 0.8
+    np.savez(tmp_path / "angles.npz", codes=GOOD["codes"], factors=GOOD["codes"] * 90,
+             factor_types=np.array(["circular:360", "continuous"]))
+    for options in ([], ["--factor-types", "continuous,circular:360"],
+                    ["--factor-types", "continuous"]):
+        code, out, _ = run(capsys, "score", str(tmp_path / "angles.npz"), "--metric", "sap",
+                           "--json", *options)
+        assert code == 0
+        assert json.loads(out)[0]["value"] > 0.5
 
 
 def test_train_score_and_again(capsys, tmp_path):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -122,6 +123,9 @@ def score(
     seed: Annotated[int, typer.Option(help="Seed of the evaluation's draws.")] = 0,
     num_train: Annotated[int | None, typer.Option(
         help="For arrays: the first rows train, the rest test.")] = None,
+    factor_types: Annotated[str | None, typer.Option(
+        help="For arrays: categorical, ordinal, continuous, circular or circular:PERIOD for each "
+        "factor, with commas; inferred where nothing is said.")] = None,
     votes: Annotated[int | None, typer.Option(
         help="Train votes of the FactorVAE score (half as many test): a quick look.")] = None,
     as_json: Json = False,
@@ -137,9 +141,11 @@ def score(
     overrides = {} if votes is None else {
         "num_train_votes": votes, "num_test_votes": max(1, votes // 2)}
     if target.is_file():
-        codes, factors = read_arrays(target)
+        codes, factors, types = read_arrays(target)
+        if factor_types is not None:
+            types = factor_types.split(",") if "," in factor_types else factor_types
         found = score_arrays(codes, factors, metrics=metrics, convention=convention, seed=seed,
-                             num_train=num_train, **overrides)
+                             num_train=num_train, factor_types=types, **overrides)
         print_records(score_records(found), SCORE_COLUMNS, as_json=as_json,
                       title=f"{target} ({convention})")
         return
@@ -314,6 +320,7 @@ def demo(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input is one sentence on standard error and exit code 2."""
+    warnings.formatwarning = _as_sentence
     try:
         code = app(arguments, standalone_mode=False)
     except typer.Exit as leave:
@@ -343,6 +350,11 @@ def main(arguments: list[str] | None = None) -> None:
         _complain("interrupted: what was checkpointed is kept, the same command with --resume "
                   "goes on")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _as_sentence(message: Warning | str, *_where: object, **_more: object) -> str:
+    """A warning without the line of code that it came from."""
+    return f"unweave: {message}\n"
 
 
 def _complain(sentence: str) -> None:

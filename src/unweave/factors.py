@@ -13,6 +13,48 @@ import numpy as np
 
 from unweave.types import Factors, IndexArray, UserError, unknown_name
 
+FACTOR_TYPES = ("categorical", "ordinal", "continuous", "circular")
+
+
+@dataclass(frozen=True)
+class FactorType:
+    """What the values of a factor are: names, ranks, quantities, or places on a circle.
+
+    `categorical` classes have no order, `ordinal` ones do, and `circular` ones have one in which
+    the first follows the last: their period is the number of classes. A `continuous` factor is a
+    quantity, and so is a circular one with a `period` of its own: `circular:360` in words.
+    """
+
+    name: str
+    period: float | None = None
+
+    @property
+    def is_quantity(self) -> bool:
+        """Whether values are quantities; else they are classes."""
+        return self.name == "continuous" or self.period is not None
+
+    def __str__(self) -> str:
+        return self.name if self.period is None else f"{self.name}:{self.period:.17g}"
+
+    @classmethod
+    def parse(cls, said: object) -> FactorType:
+        """From one of the four names, or `circular:PERIOD`."""
+        if isinstance(said, FactorType):
+            return said
+        name, colon, period = str(said).strip().partition(":")
+        if name not in FACTOR_TYPES:
+            raise unknown_name("factor type", name, (*FACTOR_TYPES, "circular:PERIOD"))
+        if not colon:
+            return cls(name)
+        try:
+            number = float(period)
+        except ValueError:
+            number = 0.0
+        if name != "circular" or not 0 < number < float("inf"):
+            raise UserError(f"factor type {str(said)!r} is not understood: only a circular factor "
+                            "has a period, which is a number above 0, as in circular:360")
+        return cls(name, number)
+
 
 def _integers(kind: str, values: object) -> np.ndarray:
     array = np.asarray(values)
@@ -31,6 +73,9 @@ class FactorSpace:
     """For each factor what its classes mean (radians, names, ...); the class numbers if empty."""
     cells: np.ndarray | None = None
     """Sorted positions in the full grid of the combinations that exist; None means all of them."""
+    types: tuple[FactorType | str, ...] = ()
+    """A type for each factor, `FactorType` once made; if empty, those with names for values are
+    categorical and the others ordinal."""
     _by_value: dict[tuple[int, int], np.ndarray] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -42,6 +87,15 @@ class FactorSpace:
             object.__setattr__(self, "values", tuple(np.arange(s) for s in self.sizes))
         if [len(v) for v in self.values] != list(self.sizes):
             raise UserError("each factor needs one value for each of its classes")
+        types = self.types or ["categorical" if np.asarray(v).dtype.kind in "USOb" else "ordinal"
+                               for v in self.values]
+        if len(types) != len(self.names):
+            raise UserError(f"{len(types)} factor types for {len(self.names)} factors")
+        object.__setattr__(self, "types", tuple(FactorType.parse(said) for said in types))
+        for name, kind in zip(self.names, self.types):
+            if kind.is_quantity:
+                raise UserError(f"{name} has classes and cannot be {kind}: a factor of a data set "
+                                "is categorical, ordinal or circular")
         if self.cells is not None:
             cells = np.unique(np.asarray(self.cells, dtype=np.int64))
             if len(cells) == 0 or cells[0] < 0 or cells[-1] >= self.grid_size:
@@ -50,7 +104,8 @@ class FactorSpace:
 
     @classmethod
     def from_rows(cls, names: Sequence[str], rows: Factors,
-                  sizes: Sequence[int] | None = None) -> FactorSpace:
+                  sizes: Sequence[int] | None = None,
+                  types: Sequence[FactorType | str] = ()) -> FactorSpace:
         """The space of those combinations that occur in `rows`."""
         rows = _integers("a factor class", rows)
         if rows.ndim != 2 or rows.shape[0] == 0 or rows.shape[1] != len(names):
@@ -59,7 +114,8 @@ class FactorSpace:
         sizes = tuple(int(s) for s in (rows.max(axis=0) + 1 if sizes is None else sizes))
         if (rows < 0).any() or (rows >= np.array(sizes)).any():
             raise UserError(f"factor classes must lie in 0..size - 1 for the sizes {sizes}")
-        return cls(tuple(names), sizes, cells=np.ravel_multi_index(tuple(rows.T), sizes))
+        return cls(tuple(names), sizes, types=tuple(types),
+                   cells=np.ravel_multi_index(tuple(rows.T), sizes))
 
     @property
     def grid_size(self) -> int:

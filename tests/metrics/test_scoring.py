@@ -61,9 +61,10 @@ BAD = {
     "no rows": (CODES[:0], FACTORS[:0], "at least 2 rows"),
     "a number": (1.0, 2, "sample, latent"),
     "ragged": ([[1, 2], [3]], FACTORS, "rows of equal length"),
-    "unknown label": (CODES, np.where(FACTORS == 0, np.nan, FACTORS), "known"),
-    "missing label": (CODES, np.where(FACTORS == 0, None, FACTORS), "missing"),
-    "continuous": (CODES, RNG.normal(size=(200, 2)), "continuous"),
+    "infinite factor": (CODES, np.where(FACTORS == 0, np.inf, FACTORS), "factor 0 is inf"),
+    "nothing known": (CODES, np.full((200, 2), np.nan), "constant"),
+    "dictionaries": (CODES, np.full((200, 2), {}, dtype=object), "give numbers or strings"),
+    "masked codes": (np.ma.masked_less(CODES, 0), FACTORS, "masked"),
     "constant": (CODES, np.ones((200, 1), dtype=int), "constant"),
     "huge": (np.where(np.eye(200, 2) > 0, 1.7e308, -1.7e308), FACTORS, "rescale"),
 }
@@ -72,8 +73,10 @@ BAD = {
 @pytest.mark.parametrize("case", sorted(BAD))
 def test_bad_input_is_told_in_a_sentence(case):
     codes, factors, said = BAD[case]
-    with pytest.raises(UserError, match=said):
-        score(codes, factors, **QUICK)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "factor . is known in 0")
+        with pytest.raises(UserError, match=said):
+            score(codes, factors, **QUICK)
 
 
 def test_unknown_names_are_told_with_near_misses():

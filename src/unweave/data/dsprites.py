@@ -30,7 +30,9 @@ SPACE = FactorSpace(
     sizes=(3, 6, 40, 32, 32),
     values=(np.array(["square", "ellipse", "heart"]), np.linspace(0.5, 1.0, 6),
             np.linspace(0.0, 2.0 * np.pi, 40), np.linspace(0.0, 1.0, 32),
-            np.linspace(0.0, 1.0, 32)))
+            np.linspace(0.0, 1.0, 32)),
+    # The last orientation is the first again, a full turn later: a circle with one value twice.
+    types=("categorical", "ordinal", "circular", "ordinal", "ordinal"))
 
 _SIDE = 64
 _UNIT = 9.6  # pixels: half the side of the largest square

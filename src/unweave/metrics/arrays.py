@@ -1,8 +1,9 @@
 """Codes and factors as users have them, turned into arrays, or refused in one sentence.
 
-Codes are numbers: `[sample, latent]`, or `[sample]` for one latent. Factors are classes:
-`[sample, factor]`, or `[sample]` for one factor; whatever stands in a column (integers, floats,
-booleans, strings) is taken as the name of a class, and classes are numbered in sorted order.
+Codes are numbers: `[sample, latent]`, or `[sample]` for one latent. Factors are classes or
+quantities: `[sample, factor]`, or `[sample]` for one factor. Whatever stands in a column (integers,
+floats, booleans, strings) is taken as the name of a class, classes are numbered in sorted order,
+and quantities are put into bins: see `labels`, also for labels that are unknown.
 
 A latent may be categorical: its column then holds class numbers. `num_values` has an entry for each
 latent, 0 if it is continuous and K if its codes are classes 0 to K - 1; None says that all are
@@ -15,28 +16,30 @@ from typing import Any
 
 import numpy as np
 
+from unweave.metrics.labels import NUM_FACTOR_BINS, Labels, distinct, numbered, read_labels
 from unweave.types import Codes, Factors, Int, UserError
 
 ArrayLike = Any
 """Anything `numpy.asarray` takes: nested lists, arrays, data frames, tensors."""
 
-MANY_CLASSES = 100
-"""A column of fractions with more distinct values than this, most of them unique, is continuous."""
-
 
 def as_array(values: ArrayLike) -> np.ndarray:
     """`numpy.asarray`, also for tensors that live on a device or carry a gradient."""
-    if hasattr(values, "detach"):
-        values = values.detach().cpu()
     try:
+        if hasattr(values, "detach"):
+            values = values.detach().cpu()
+            values = values.float() if str(values.dtype) == "torch.bfloat16" else values
         return np.asarray(values)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise UserError(f"expected a table of rows of equal length ({error})") from None
 
 
 def as_codes(values: ArrayLike) -> Codes:
     """Finite floats `[sample, latent]`, two rows at least; float32 stays, all else is float64."""
     codes = as_array(values)
+    if np.ma.is_masked(values):
+        raise UserError(f"codes must be known: {int(np.ma.getmaskarray(values).sum())} of them are "
+                        "masked")
     if codes.ndim == 1:
         codes = codes[:, None]
     if codes.ndim != 2:
@@ -61,20 +64,32 @@ def as_codes(values: ArrayLike) -> Codes:
     return codes
 
 
-def as_factors(values: ArrayLike, num_rows: int | None = None) -> Factors:
-    """Classes `[sample, factor]`, those of each column numbered from 0 without gaps."""
-    factors = as_array(values)
-    if factors.ndim == 1:
-        factors = factors[:, None]
-    if factors.ndim != 2:
-        raise UserError(f"factors must be [sample, factor], got the shape {factors.shape}")
-    if factors.shape[1] == 0:
-        raise UserError("factors have no columns: at least one factor is needed")
-    if num_rows is not None and len(factors) != num_rows:
-        raise UserError(f"codes and factors need the same number of rows, got {num_rows} and "
-                        f"{len(factors)}")
-    columns = [_classes(factors[:, k], k) for k in range(factors.shape[1])]
-    return np.stack(columns, axis=1)
+def as_labels(values: ArrayLike, num_rows: int | None = None, factor_types: Any = None,
+              num_factor_bins: int = NUM_FACTOR_BINS) -> Labels:
+    """Factors with their types: declared, or inferred where `factor_types` has None."""
+    factors = _table(values, num_rows)
+    unknown = np.ma.getmaskarray(values) if np.ma.is_masked(values) else None
+    if unknown is not None:
+        unknown = unknown.reshape(factors.shape)
+    return read_labels(factors, unknown, factor_types, num_factor_bins)
+
+
+def as_factors(values: ArrayLike, num_rows: int | None = None, *,
+               unknown: bool = False) -> Factors:
+    """Classes `[sample, factor]`, those of each column numbered from 0 without gaps.
+
+    Quantities are put into bins. Rows without a label have the class -1 with `unknown`, and are
+    refused without it.
+    """
+    table = _table(values, num_rows)
+    if table.dtype.kind in "iu" and not np.ma.is_masked(values):
+        return np.stack([distinct(column)[1] for column in table.T], axis=1)
+    classes = as_labels(values, num_rows).classes
+    if not unknown and classes.size and classes.min() < 0:
+        row, column = np.argwhere(classes < 0)[0]
+        raise UserError(f"factors must be known: row {row} of factor {column} is missing "
+                        f"({int((classes < 0).sum())} such labels)")
+    return classes
 
 
 def as_num_values(values: ArrayLike | None, codes: Codes) -> Int[np.ndarray, " latent"]:
@@ -102,45 +117,32 @@ def as_num_values(values: ArrayLike | None, codes: Codes) -> Int[np.ndarray, " l
 
 def class_numbers(column: np.ndarray) -> np.ndarray:
     """A categorical latent's classes, those that occur numbered from 0 without gaps."""
-    return _classes(column.astype(np.int64), 0)
+    return numbered(column.astype(np.int64))
 
 
 def varying(factors: Factors) -> np.ndarray:
-    """The columns that take more than one value; at least one must."""
-    columns = np.flatnonzero((factors != factors[:1]).any(axis=0))
+    """The columns that take more than one value, as far as known; at least one must."""
+    known = factors >= 0
+    if known.all():
+        columns = np.flatnonzero((factors != factors[:1]).any(axis=0))
+    else:
+        high = factors.max(axis=0)
+        columns = np.flatnonzero(np.where(known, factors, high).min(axis=0) < high)
     if len(columns) == 0:
         raise UserError("every factor is constant in these rows: nothing can be scored against it")
     return columns
 
 
-def _classes(column: np.ndarray, number: int) -> np.ndarray:
-    if column.dtype.kind == "O":
-        column = _of_one_kind(column, number)
-    if column.dtype.kind in "fc" and not np.isfinite(column).all():
-        row = int(np.flatnonzero(~np.isfinite(column))[0])
-        raise UserError(f"factors must be known: row {row} of factor {number} is {column[row]}")
-    if column.dtype.kind in "iu" and len(column):
-        low, high = int(column.min()), int(column.max())
-        if low >= 0 and high <= 4 * len(column) + 1000:
-            # Counting is much faster than sorting, and small integers are the usual case.
-            seen = np.bincount(column, minlength=high + 1) > 0
-            return (np.cumsum(seen) - 1)[column]
-    names, classes = np.unique(column, return_inverse=True)
-    if (column.dtype.kind == "f" and len(names) > max(MANY_CLASSES, len(column) // 2)
-            and (names != np.round(names)).any()):
-        raise UserError(f"factor {number} has {len(names)} distinct values in {len(column)} rows "
-                        "and looks continuous: put it into classes first")
-    return classes.reshape(-1).astype(np.int64)
-
-
-def _of_one_kind(column: np.ndarray, number: int) -> np.ndarray:
-    """An object column (a data frame of mixed types) as numbers if it can be, else as text."""
-    if any(value is None or value != value for value in column):
-        raise UserError(f"factors must be known: factor {number} has missing values")
-    if any(isinstance(value, str) for value in column):
-        return column.astype(str)
-    try:
-        return column.astype(np.float64)
-    except (TypeError, ValueError):
-        raise UserError(f"factor {number} holds {type(column[0]).__name__} values: give numbers "
-                        "or strings") from None
+def _table(values: ArrayLike, num_rows: int | None) -> np.ndarray:
+    """Factors `[sample, factor]` of whatever kind."""
+    factors = as_array(values)
+    if factors.ndim == 1:
+        factors = factors[:, None]
+    if factors.ndim != 2:
+        raise UserError(f"factors must be [sample, factor], got the shape {factors.shape}")
+    if factors.shape[1] == 0:
+        raise UserError("factors have no columns: at least one factor is needed")
+    if num_rows is not None and len(factors) != num_rows:
+        raise UserError(f"codes and factors need the same number of rows, got {num_rows} and "
+                        f"{len(factors)}")
+    return factors

@@ -36,7 +36,7 @@ def dcimig(codes: ArrayLike, factors: ArrayLike, *, num_bins: int = 20,
     {'dcimig': 1.0}
     """
     codes = as_codes(codes)
-    factors = as_factors(factors, len(codes))
+    factors = as_factors(factors, len(codes), unknown=True)
     classes = factors[:, varying(factors)]
     bins = discretise(codes, num_bins, num_values)
     information = mutual_information(bins, classes)
@@ -61,5 +61,6 @@ METRIC = Metric(
         # Not among the study's scores: its sample and its bins.
         "study2019": {"num_points": 10_000, "num_bins": 20},
     },
+    partial=True,
     bootstrap=bootstrap_of(dcimig),
 )

@@ -45,10 +45,11 @@ def downstream(codes: ArrayLike, factors: ArrayLike, *, num_train: int,
     Codes are `[sample, latent]`, factors `[sample, factor]`. The first `size` of the `num_train`
     rows train; sizes that exceed them are left out. The rows from `num_train` on test. Factors that
     are constant in all rows are left out; where one is constant in the rows that train, its value
-    there is the answer, and a class that they lack is never answered.
+    there is the answer, and a class that they lack is never answered. Of a factor with unknown
+    labels the rows that know it count, and fewer than `size` if there are no more.
     """
     codes = as_codes(codes)
-    factors = as_factors(factors, len(codes))
+    factors = as_factors(factors, len(codes), unknown=True)
     if not 2 <= num_train < len(codes):
         raise UserError(f"num_train must leave rows on either side, got {num_train} of "
                         f"{len(codes)}")
@@ -58,10 +59,16 @@ def downstream(codes: ArrayLike, factors: ArrayLike, *, num_train: int,
     if not used:
         raise UserError(f"no size among {list(sizes)} is between {NUM_FOLDS} and the {num_train} "
                         "rows that train")
+    sides = [(k, rows[rows < num_train], rows[rows >= num_train]) for k in varying(factors)
+             if (rows := np.flatnonzero(factors[:, k] >= 0)).size]
+    sides = [(k, train, test) for k, train, test in sides if len(train) >= NUM_FOLDS and len(test)]
+    if not sides:
+        raise UserError(f"no factor is known in {NUM_FOLDS} rows that train and one that tests")
     scores = {}
     for size in used:
-        right = [np.mean(_answers(codes[:size], factors[:size, k], codes[num_train:], classifier)
-                         == factors[num_train:, k]) for k in varying(factors)]
+        right = [np.mean(_answers(codes[train[:size]], factors[train[:size], k], codes[test],
+                                  classifier) == factors[test, k])
+                 for k, train, test in sides]
         scores[f"downstream.logistic.{size}"] = float(np.mean(right))
     return scores
 
@@ -131,4 +138,5 @@ METRIC = Metric(
                       "classifier": "one_vs_rest"},
     },
     default=False,
+    partial=True,
 )

@@ -14,6 +14,8 @@ which lets the neighbours of a middle value push it up: a perfect code then come
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.special import log_expit
 
@@ -29,6 +31,10 @@ from unweave.metrics.logistic import decisions, fit_one_vs_rest
 from unweave.metrics.record import Key, Metric
 from unweave.metrics.sampling import draw_split
 from unweave.types import Codes, Float, Range, UserError
+
+Part = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Of a factor: scores `[class, row]` and class numbers `[row]` of the rows in which it is known,
+and which these are among all."""
 
 DECIMALS = 9
 """Of log probabilities: rows with equal codes are ties, whatever rounding did to them."""
@@ -46,7 +52,8 @@ def explicitness(codes: ArrayLike, factors: ArrayLike, *, num_train: int | None 
 
     Factors that are constant in the rows that train are left out. Classes that these rows lack have
     no classifier: their rows count as "others" to all classes. A class that the test rows lack, or
-    all test rows have, has no area: it is left out there, and so is a factor without any area.
+    all test rows have, has no area: it is left out there, and so is a factor without any area. Rows
+    without a label are left out for that factor.
 
     `num_values` tells categorical latents: a column for each of their classes takes their place.
     """
@@ -67,8 +74,10 @@ def explicitness_bootstrap(rng: np.random.Generator, num_replicates: int, codes:
     replicates = {}
     for part in ("test", "train"):
         value = _mean(parts[part], part)
-        influence = np.mean([np.mean([_influence(row, own) for row, own in factor], axis=0)
-                             for factor in map(_judged, parts[part]) if factor], axis=0)
+        influence = np.mean([_of_all_rows(np.mean([_influence(row, own) for row, own in judged],
+                                                  axis=0), known)
+                             for *factor, known in parts[part] if (judged := _judged(factor))],
+                            axis=0)
         num = len(influence)
         picks = (rng.integers(num, size=num) for _ in range(num_replicates))
         replicates[f"explicitness.{part}"] = np.array(
@@ -101,16 +110,25 @@ def _influence(scores: np.ndarray, own: np.ndarray) -> np.ndarray:
     return (beaten - value) * len(scores) / np.where(own, len(mine), len(others))
 
 
-def _mean(factors: list[tuple[np.ndarray, np.ndarray]], part: str) -> float:
+def _of_all_rows(influence: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """The same mean over all rows as over those in which a factor is known."""
+    if known.all():
+        return influence
+    spread = np.zeros(len(known))
+    spread[known] = influence * (len(known) / len(influence))
+    return spread
+
+
+def _mean(factors: list[Part], part: str) -> float:
     areas = [np.mean([area(row, own) for row, own in judged])
-             for judged in map(_judged, factors) if judged]
+             for *factor, _ in factors if (judged := _judged(factor))]
     if not areas:
         raise UserError(f"no factor has two values among the rows that {part}: explicitness needs "
                         "rows of a value and rows of others")
     return float(np.mean(areas))
 
 
-def _judged(factor: tuple[np.ndarray, np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
+def _judged(factor: Sequence[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
     """Scores and membership of each class that has an area in these rows."""
     scores, classes = factor
     count = np.bincount(classes, minlength=len(scores) + 1)[:len(scores)]
@@ -119,31 +137,35 @@ def _judged(factor: tuple[np.ndarray, np.ndarray]) -> list[tuple[np.ndarray, np.
 
 def _scores(codes: ArrayLike, factors: ArrayLike, num_train: int | None, normalised: bool,
             strength: float, num_values: ArrayLike | None,
-            ) -> dict[str, list[tuple[np.ndarray, np.ndarray]]]:
-    """For both parts and each factor, scores `[class, sample]` and class numbers `[sample]`."""
+            ) -> dict[str, list[Part]]:
+    """For both parts and each factor: see `Part`."""
     codes = as_codes(codes)
-    factors = as_factors(factors, len(codes))
+    factors = as_factors(factors, len(codes), unknown=True)
     if num_train is not None and not 2 <= num_train < len(codes):
         raise UserError(f"num_train must leave rows on either side, got {num_train} of "
                         f"{len(codes)}")
     train = slice(None, num_train)
     test = slice(None) if num_train is None else slice(num_train, None)
     features = standardised(codes, train, num_values)
-    parts: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {"test": [], "train": []}
+    parts: dict[str, list[Part]] = {"test": [], "train": []}
     for k in varying(factors[train]):
-        seen = np.unique(factors[train, k])
+        known = factors[:, k] >= 0
+        fitted = known[train]
+        seen = np.unique(factors[train, k][fitted])
         # Classes that do not train share one number, which is nobody's.
         number = np.full(int(factors[:, k].max()) + 1, len(seen))
         number[seen] = np.arange(len(seen))
         classes = number[factors[:, k]]
-        weights = fit_one_vs_rest(features[train], classes[train], len(seen), strength=strength)
+        weights = fit_one_vs_rest(features[train][fitted], classes[train][fitted], len(seen),
+                                  strength=strength)
         values = decisions(weights, features)
         if normalised:
             values = log_expit(values)
             values -= np.log(np.exp(values).sum(axis=1, keepdims=True) + np.finfo(float).tiny)
         scores = np.ascontiguousarray(np.round(values, DECIMALS).T)
-        parts["test"].append((scores[:, test], classes[test]))
-        parts["train"].append((scores[:, train], classes[train]))
+        for part, rows in (("test", test), ("train", train)):
+            here = known[rows]
+            parts[part].append((scores[:, rows][:, here], classes[rows][here], here))
     return parts
 
 
@@ -186,5 +208,6 @@ METRIC = Metric(
         "study2019": {"num_train_points": 10_000, "num_test_points": 5_000, "normalised": True,
                       "strength": 1.0},
     },
+    partial=True,
     bootstrap=explicitness_bootstrap,
 )

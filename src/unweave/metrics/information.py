@@ -4,7 +4,8 @@ Every estimate is the plug-in one. With counts n_ab of the pair (a, b) among n r
 
     I(a; b) = log n + (sum n_ab log n_ab - sum n_a log n_a - sum n_b log n_b) / n,
 
-so one table of joint counts per pair is all there is to compute.
+so one table of joint counts per pair is all there is to compute. A class of -1 is an unknown label:
+its row is left out of everything about that factor, and of nothing else.
 """
 
 from __future__ import annotations
@@ -52,15 +53,17 @@ def discretise(codes: Codes, num_bins: int, num_values: ArrayLike | None = None)
 
 
 def entropy(labels: Factors) -> Float[np.ndarray, " factor"]:
-    """H of each column, in nats."""
-    return np.array([_entropy_of_counts(np.bincount(column)) for column in labels.T])
+    """H of each column, in nats, over the rows where it is known."""
+    return np.array([_entropy_of_counts(np.bincount(column[column >= 0])) for column in labels.T])
 
 
 def joint_counts(bins: Bins, column: np.ndarray) -> np.ndarray:
     """Counts `[latent, bin, class]` of each column of `bins` together with one column of classes.
 
-    Bins and classes are numbered from 0.
+    Bins and classes are numbered from 0. Rows whose class is below 0 are not counted.
     """
+    if column.min() < 0:
+        bins, column = bins[column >= 0], column[column >= 0]
     num_rows, num_latents = bins.shape
     num_bins, num_classes = int(bins.max()) + 1, int(column.max()) + 1
     counts = np.empty((num_latents, num_bins, num_classes), dtype=np.int64)

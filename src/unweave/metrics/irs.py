@@ -38,10 +38,12 @@ def irs(codes: ArrayLike, factors: ArrayLike, *, diff_quantile: float = 0.99,
     if not 0 <= diff_quantile <= 1:
         raise UserError(f"diff_quantile must lie between 0 and 1, got {diff_quantile}")
     codes = as_codes(codes)
-    factors = as_factors(factors, len(codes))
+    factors = as_factors(factors, len(codes), unknown=True)
     classes = factors[:, varying(factors)]
     if factor_bins is not None:
-        classes = discretise(classes.astype(np.float64), factor_bins)
+        seen = classes >= 0
+        coarse = discretise(np.maximum(classes, 0).astype(np.float64), factor_bins)
+        classes = np.where(seen, coarse, -1)
     kept = codes[:, (codes != codes[:1]).any(axis=0)].astype(np.float64)
     if kept.shape[1] == 0:
         return {"irs": 0.0}
@@ -55,6 +57,7 @@ def irs(codes: ArrayLike, factors: ArrayLike, *, diff_quantile: float = 0.99,
 
 def _deviation(codes: Codes, column: np.ndarray, quantile: float) -> Float[np.ndarray, " latent"]:
     """The quantile of deviations from the mean of rows with one value, averaged over values."""
+    codes, column = codes[column >= 0], column[column >= 0]
     order = np.argsort(column, kind="stable")
     counts = np.bincount(column)
     groups = np.split(codes[order], np.cumsum(counts[counts > 0])[:-1])
@@ -75,5 +78,6 @@ METRIC = Metric(
         # The study's library puts factors, not codes, into 20 bins.
         "study2019": {"num_points": 10_000, "diff_quantile": 0.99, "factor_bins": 20},
     },
+    partial=True,
     bootstrap=bootstrap_of(irs),
 )

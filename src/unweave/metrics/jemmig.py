@@ -18,11 +18,11 @@ from __future__ import annotations
 import numpy as np
 
 from unweave.metrics.arrays import ArrayLike, as_codes, as_factors, as_num_values, varying
-from unweave.metrics.information import discretise, entropy, mutual_information
+from unweave.metrics.information import Bins, discretise, entropy, mutual_information
 from unweave.metrics.record import Key, Metric
 from unweave.metrics.resampling import bootstrap_of
 from unweave.metrics.sampling import draw_points
-from unweave.types import Range
+from unweave.types import Factors, Float, Range
 
 
 def jemmig(codes: ArrayLike, factors: ArrayLike, *, num_bins: int = 20,
@@ -38,7 +38,7 @@ def jemmig(codes: ArrayLike, factors: ArrayLike, *, num_bins: int = 20,
     {'jemmig': 1.0}
     """
     codes = as_codes(codes)
-    factors = as_factors(factors, len(codes))
+    factors = as_factors(factors, len(codes), unknown=True)
     classes = factors[:, varying(factors)]
     bins = discretise(codes, num_bins, num_values)
     most_bins = as_num_values(num_values, codes)
@@ -52,10 +52,18 @@ def jemmig(codes: ArrayLike, factors: ArrayLike, *, num_bins: int = 20,
     ordered = np.sort(information, axis=0)
     second = ordered[-2] if len(ordered) > 1 else np.zeros(classes.shape[1])
     of_factor = entropy(classes)
-    joint = entropy(bins)[best] + of_factor - ordered[-1]
+    joint = _entropies(bins, best, classes) + of_factor - ordered[-1]
     worst = of_factor + np.log(most_bins[best])
     return {"jemmig": float(np.clip(1.0 - (joint - ordered[-1] + second) / worst, 0.0, 1.0)
                             .mean())}
+
+
+def _entropies(bins: Bins, best: np.ndarray, classes: Factors) -> Float[np.ndarray, " factor"]:
+    """H of the best latent of each factor, over the rows where the factor is known."""
+    if classes.min() >= 0:
+        return entropy(bins)[best]
+    return np.array([entropy(bins[column >= 0][:, j:j + 1])[0]
+                     for j, column in zip(best, classes.T)])
 
 
 METRIC = Metric(
@@ -71,5 +79,6 @@ METRIC = Metric(
         # Not among the study's scores: its sample and its bins.
         "study2019": {"num_points": 10_000, "num_bins": 20},
     },
+    partial=True,
     bootstrap=bootstrap_of(jemmig),
 )

@@ -26,6 +26,7 @@ from unweave.metrics.information import (
     mutual_information,
 )
 from unweave.metrics.record import Key, Metric
+from unweave.metrics.resampling import bootstrap_of
 from unweave.metrics.sampling import draw_points
 from unweave.types import Range
 
@@ -64,6 +65,9 @@ def mig_bootstrap(rng: np.random.Generator, num_replicates: int, codes: ArrayLik
     fewer replicates are made (25 at least).
     """
     bins, classes = _discrete(codes, factors, num_bins, num_values)
+    if classes.min() < 0:  # each factor has rows of its own: no table serves all
+        return bootstrap_of(mig)(rng, num_replicates, codes, factors, num_bins=num_bins,
+                                 num_values=num_values)
     num_bins = int(bins.max()) + 1
     information = mutual_information(bins, classes)
     num_rows, num_factors = classes.shape
@@ -102,7 +106,7 @@ def mig_bootstrap(rng: np.random.Generator, num_replicates: int, codes: ArrayLik
 def _discrete(codes: ArrayLike, factors: ArrayLike, num_bins: int,
               num_values: ArrayLike | None) -> tuple[Any, Any]:
     codes = as_codes(codes)
-    factors = as_factors(factors, len(codes))
+    factors = as_factors(factors, len(codes), unknown=True)
     return discretise(codes, num_bins, num_values), factors[:, varying(factors)]
 
 
@@ -131,5 +135,6 @@ METRIC = Metric(
         "paper": {"num_points": None, "num_bins": 20},
         "study2019": {"num_points": 10_000, "num_bins": 20},
     },
+    partial=True,
     bootstrap=mig_bootstrap,
 )

@@ -38,7 +38,7 @@ def mig_sup(codes: ArrayLike, factors: ArrayLike, *, num_bins: int = 20,
     if not isinstance(normalise, str) or normalise not in NORMALISERS:
         raise unknown_name("normaliser", str(normalise), NORMALISERS)
     codes = as_codes(codes)
-    factors = as_factors(factors, len(codes))
+    factors = as_factors(factors, len(codes), unknown=True)
     classes = factors[:, varying(factors)]
     bins = discretise(codes, num_bins, num_values)
     information = mutual_information(bins, classes)
@@ -66,5 +66,6 @@ METRIC = Metric(
         # Not among the study's scores: its sample and its bins, with the paper's formula.
         "study2019": {"num_points": 10_000, "num_bins": 20, "normalise": "factor"},
     },
+    partial=True,
     bootstrap=bootstrap_of(mig_sup),
 )

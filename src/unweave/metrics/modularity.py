@@ -38,7 +38,7 @@ def modularity(codes: ArrayLike, factors: ArrayLike, *, num_bins: int = 20,
     {'modularity': 1.0}
     """
     codes = as_codes(codes)
-    factors = as_factors(factors, len(codes))
+    factors = as_factors(factors, len(codes), unknown=True)
     classes = factors[:, varying(factors)]
     if not std_threshold >= 0:
         raise UserError(f"std_threshold must be at least 0, got {std_threshold}")
@@ -71,5 +71,6 @@ METRIC = Metric(
         "paper": {"num_points": None, "num_bins": 20, "std_threshold": 0.05},
         "study2019": {"num_points": 10_000, "num_bins": 20, "std_threshold": 0.0},
     },
+    partial=True,
     bootstrap=bootstrap_of(modularity),
 )

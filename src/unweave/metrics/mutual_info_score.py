@@ -50,5 +50,6 @@ METRIC = Metric(
     summary="how much latents know about each other",
     conventions={"paper": {"num_points": 10_000, "num_bins": 20},
                  "study2019": {"num_points": 10_000, "num_bins": 20}},
+    partial=True,
     bootstrap=bootstrap_of(mutual_info_score),
 )

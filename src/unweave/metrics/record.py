@@ -33,7 +33,8 @@ class Metric:
     `function(codes, factors, **settings)` for a draw of points, or
     `function(codes, groups, fixed, **settings)` for a draw with groups: see `sampling.Draw`.
     `num_train`, `points` and `num_values` (see `arrays`) are passed where the function has such a
-    parameter; one without `num_values` sees class numbers as numbers. `bootstrap`
+    parameter; one without `num_values` sees class numbers as numbers. With `factor_types` it also
+    gets the factors' types, and quantities as such: others see bins of them. `bootstrap`
     has the function's parameters, preceded by a generator and a number of replicates, and gives
     for some of the keys an array of that many replicates.
     """
@@ -49,6 +50,14 @@ class Metric:
     bootstrap: Callable[..., dict[str, Any]] | None = None
     default: bool = True
     """Whether it is among those taken when none is named; a slow one is not."""
+    partial: bool = False
+    """Whether it takes factors with unknown labels, NaN; others see the rows that know them all."""
+
+    @property
+    def supervised(self) -> bool:
+        """Whether it looks at factors: one that does not can do without them."""
+        factors = inspect.signature(self.function).parameters.get("factors")
+        return factors is None or factors.default is inspect.Parameter.empty
 
     @property
     def range(self) -> Range:

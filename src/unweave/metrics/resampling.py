@@ -7,6 +7,7 @@ own. Rows that train and rows that test are resampled apart, so each part keeps 
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -30,14 +31,16 @@ def bootstrap_of(function: Callable[..., dict[str, float]]) -> Callable[..., dic
     def bootstrap(rng: np.random.Generator, num_replicates: int, codes: ArrayLike,
                   factors: ArrayLike, **settings: Any) -> dict[str, np.ndarray]:
         codes = as_codes(codes)
-        factors = as_factors(factors, len(codes))
+        factors = as_factors(factors, len(codes), unknown=True)
+        if factors.min() < 0:
+            factors = np.where(factors < 0, np.nan, factors)
         num_train = settings.get("num_train")
         parts = np.split(np.arange(len(codes)), [] if num_train is None else [num_train])
         enough = min(MOST_REPLICATES, max(LEAST_REPLICATES, VALUES // codes.size))
         replicates = []
         for _ in range(min(num_replicates, enough)):
             rows = _redrawn(rng, parts)
-            while (factors[rows] == factors[rows[:1]]).all():
+            while _settled(factors[rows]):
                 rows = _redrawn(rng, parts)
             replicates.append(function(codes[rows], factors[rows], **settings))
         return {key: np.array([one[key] for one in replicates]) for key in replicates[0]}
@@ -47,6 +50,13 @@ def bootstrap_of(function: Callable[..., dict[str, float]]) -> Callable[..., dic
     own = inspect.signature(function).parameters.values()
     bootstrap.__signature__ = inspect.Signature([*first, *own])  # type: ignore[attr-defined]
     return bootstrap
+
+
+def _settled(factors: np.ndarray) -> bool:
+    """Whether no factor varies, as far as known."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of columns in which nothing is known
+        return not (np.nanmax(factors, axis=0) > np.nanmin(factors, axis=0)).any()
 
 
 def _redrawn(rng: np.random.Generator, parts: list[np.ndarray]) -> np.ndarray:

@@ -162,13 +162,15 @@ def groups_of_rows(factors: Factors, num: int, size: int,
     """Groups among the rows that exist. A factor is fixed to the value of a random row.
 
     Constant factors are never fixed. Values that a single row has are passed over where the
-    factor has others: a group of one row repeated varies in nothing.
+    factor has others: a group of one row repeated varies in nothing. Rows in which the factor is
+    unknown (-1) are in no group that fixes it.
     """
     free = varying(factors)
     fixed = free[rng.integers(len(free), size=num)]
     groups = np.empty((num, size), dtype=np.int64)
     for k in free:
-        column = factors[:, k]
+        knowing = np.flatnonzero(factors[:, k] >= 0)
+        column = factors[knowing, k]
         count = np.bincount(column)
         first = np.cumsum(count) - count
         by_value = np.argsort(column, kind="stable")
@@ -177,7 +179,7 @@ def groups_of_rows(factors: Factors, num: int, size: int,
         anchors = shared if len(shared) else np.arange(len(column))
         value = column[anchors[rng.integers(len(anchors), size=len(chosen))]][:, None]
         offset = rng.integers(count[value], size=(len(chosen), size))
-        groups[chosen] = by_value[first[value] + offset]
+        groups[chosen] = knowing[by_value[first[value] + offset]]
         _warn_of_few(count, int(k))
     return groups, fixed
 
@@ -194,7 +196,8 @@ def pairs_of_rows(factors: Factors, num: int, size: int,
     fixed = free[rng.integers(len(free), size=num)]
     pairs = np.empty((num, size, 2), dtype=np.int64)
     for k in free:
-        column = factors[:, k]
+        knowing = np.flatnonzero(factors[:, k] >= 0)
+        column = factors[knowing, k]
         count = np.bincount(column)
         start = np.cumsum(count) - count
         by_value = np.argsort(column, kind="stable")
@@ -203,8 +206,8 @@ def pairs_of_rows(factors: Factors, num: int, size: int,
         anchors = shared if len(shared) else np.arange(len(column))
         first = anchors[rng.integers(len(anchors), size=(len(chosen), size))]
         value = column[first]
-        pairs[chosen, :, 0] = first
-        pairs[chosen, :, 1] = by_value[start[value] + rng.integers(count[value])]
+        pairs[chosen, :, 0] = knowing[first]
+        pairs[chosen, :, 1] = knowing[by_value[start[value] + rng.integers(count[value])]]
         _warn_of_few(count, int(k))
     return pairs, fixed
 

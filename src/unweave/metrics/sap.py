@@ -13,9 +13,13 @@ number, so a value in the middle of a range is hard to tell: the factors themsel
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from unweave.metrics.arrays import ArrayLike, as_codes, as_factors, varying
+from unweave.factors import FactorType
+from unweave.metrics.arrays import ArrayLike, as_codes, as_labels, varying
+from unweave.metrics.labels import Labels
 from unweave.metrics.record import Key, Metric
 from unweave.metrics.sampling import draw_split
 from unweave.metrics.svm import fit_latent, predict_latent
@@ -26,83 +30,148 @@ LARGEST = 1e100
 
 
 def sap(codes: ArrayLike, factors: ArrayLike, *, num_train: int | None = None, cost: float = 0.01,
-        standardise: bool = False, regression: bool = False) -> dict[str, float]:
+        standardise: bool = False, regression: bool = False,
+        factor_types: Any = None) -> dict[str, float]:
     """Mean over factors of the lead of the latent that predicts best, 0 to 1.
 
     The first `num_train` rows train and the rest test; None trains and tests on all rows. Machines
     are weighted for balanced classes. `standardise` scales latents by mean and standard deviation
-    of the training rows. A test row whose class was not in training counts as wrong. With
-    `regression` S is the squared correlation in the training rows, class numbers taken as
-    quantities. A constant latent predicts one class, or explains nothing; a single latent is
-    compared with 0. Factors that are constant in the training rows are left out.
+    of the training rows. A test row whose class was not in training counts as wrong. A constant
+    latent predicts one class, or explains nothing; a single latent is compared with 0. Factors that
+    are constant in the training rows are left out, and so, for each factor, are rows without label.
+
+    For quantities (`factor_types`, inferred if None: see `labels`) S is the squared correlation in
+    the training rows; for those on a circle the share of a latent's variance that sine and cosine
+    explain. With `regression` it is so for every factor: ordinal class numbers are taken as
+    quantities, circular ones as angles, and categorical classes explain a latent by their means.
 
     >>> sap([[0, 0], [0, 1], [1, 0], [1, 1]], [[0, 0], [0, 1], [1, 0], [1, 1]], cost=100.0)
     {'sap': 0.5}
     """
-    codes, classes, num_train = _checked(codes, factors, num_train, cost, standardise)
-    train = codes[:num_train]
-    if regression:
-        return {"sap": float(_lead(_squared_correlation(train, classes[:num_train])).mean())}
-    right = _right(codes, classes, num_train, cost)
-    return {"sap": float(_lead(right.mean(axis=0)).mean())}
+    codes, labels, used, num_train = _checked(codes, factors, num_train, cost, standardise,
+                                              factor_types, regression)
+    scores = []
+    for k in used:
+        column, kind = labels.values[:, k], labels.types[k]
+        if regression or kind.is_quantity:
+            scores.append(explained(codes[:num_train], column[:num_train], kind))
+        else:
+            scores.append(_right(codes, column, num_train, cost)[0].mean(axis=0))
+    return {"sap": float(_lead(np.stack(scores, axis=1)).mean())}
 
 
 def sap_bootstrap(rng: np.random.Generator, num_replicates: int, codes: ArrayLike,
                   factors: ArrayLike, *, num_train: int | None = None, cost: float = 0.01,
-                  standardise: bool = False, regression: bool = False) -> dict[str, np.ndarray]:
+                  standardise: bool = False, regression: bool = False,
+                  factor_types: Any = None) -> dict[str, np.ndarray]:
     """SAP when the rows that test are resampled; the machines stay as they are.
 
-    Squared correlations, which test nothing, have no interval here.
+    Squared correlations of quantities are made anew from resampled training rows; those of
+    `regression` have no interval.
     """
     if regression:
         return {}
-    codes, classes, num_train = _checked(codes, factors, num_train, cost, standardise)
-    right = _right(codes, classes, num_train, cost)
-    num = len(right)
-    flat = right.reshape(num, -1).astype(np.float32)
+    codes, labels, used, num_train = _checked(codes, factors, num_train, cost, standardise,
+                                              factor_types, regression)
+    num = len(codes) - num_train if num_train < len(codes) else num_train
     weights = np.stack([np.bincount(rng.integers(num, size=num), minlength=num)
                         for _ in range(num_replicates)]).astype(np.float32)
-    accuracy = (weights @ flat / num).reshape(num_replicates, *right.shape[1:])
+    scores = []
+    for k in used:
+        column, kind = labels.values[:, k], labels.types[k]
+        if kind.is_quantity:
+            draws = (rng.integers(num_train, size=num_train) for _ in range(num_replicates))
+            scores.append([explained(codes[rows], column[rows], kind) for rows in draws])
+        else:
+            right, known = _right(codes, column, num_train, cost)
+            own = weights if known.all() else weights[:, known]
+            scores.append(own @ right.astype(np.float32)
+                          / np.maximum(own.sum(axis=1, keepdims=True), 1))
+    accuracy = np.stack(scores, axis=2)
     return {"sap": np.array([_lead(one).mean() for one in accuracy], dtype=np.float64)}
 
 
+def explained(codes: Codes, column: Float[np.ndarray, " sample"],
+              kind: FactorType) -> Float[np.ndarray, " latent"]:
+    """The share of each latent's variance that a factor explains in a straight line: R2.
+
+    For a quantity that is the squared correlation; on a circle the line is one of sine and cosine,
+    and for categories that of an indicator for each, which are the means of their rows. Rows
+    without label do not count.
+    """
+    known = ~np.isnan(column)
+    if not known.all():
+        codes, column = codes[known], column[known]
+    if len(column) == 0:
+        return np.zeros(codes.shape[1])
+    left = codes - codes.mean(axis=0)
+    spread = (left ** 2).sum(axis=0)
+    if kind.name == "categorical":
+        order = np.argsort(column, kind="stable")
+        starts = np.flatnonzero(np.diff(column[order], prepend=np.nan) != 0)
+        sums = np.add.reduceat(left[order], starts, axis=0)
+        fitted = (sums ** 2 / np.diff(starts, append=len(column))[:, None]).sum(axis=0)
+    else:
+        right = column[:, None]
+        if kind.name == "circular":
+            period = column.max() + 1 if kind.period is None else kind.period
+            angle = 2.0 * np.pi * (column / period)
+            right = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        centred = right - right.mean(axis=0)
+        # An orthonormal basis of what can be explained, without directions that rounding made.
+        basis, sizes, _ = np.linalg.svd(centred, full_matrices=False)
+        basis = basis[:, sizes > 1e-9 * max(float(np.abs(right).max()), 1e-300)]
+        fitted = ((basis.T @ left) ** 2).sum(axis=0)
+    spread = np.where(_constant(codes) | (spread == 0), np.inf, spread)
+    return np.minimum(fitted / spread, 1.0)
+
+
 def _checked(codes: ArrayLike, factors: ArrayLike, num_train: int | None, cost: float,
-             standardise: bool) -> tuple[Codes, Factors, int]:
-    """Codes in float64, the factors that vary in training, and where training ends."""
+             standardise: bool, factor_types: Any, regression: bool,
+             ) -> tuple[Codes, Labels, list[int], int]:
+    """Codes in float64, the labels, the factors that can be scored, and where training ends."""
     codes = as_codes(codes).astype(np.float64)
-    factors = as_factors(factors, len(codes))
+    labels = as_labels(factors, len(codes), factor_types)
     if num_train is None:
         num_train = len(codes)
     elif not 2 <= num_train < len(codes):
         raise UserError(f"num_train must leave rows to test, got {num_train} of {len(codes)}")
     if not cost > 0:
         raise UserError(f"cost must be above 0, got {cost}")
-    if np.abs(codes).max() > LARGEST:
-        raise UserError(f"codes up to {np.abs(codes).max():.1g} are too large: rescale them")
+    if np.abs(codes).max() > LARGEST or np.nanmax(np.abs(labels.values), initial=0.0) > LARGEST:
+        raise UserError(f"codes or factors beyond {LARGEST:.1g} are too large: rescale them")
     if standardise:
         train = codes[:num_train]
         spread = train.std(axis=0)
         codes = (codes - train.mean(axis=0)) / np.where(_constant(train), 1.0, spread)
-    return codes, factors[:, varying(factors[:num_train])], num_train
+    tested = labels.known[num_train if num_train < len(codes) else 0:].any(axis=0)
+    used = [int(k) for k in varying(_ranks(labels.values[:num_train]))
+            if tested[k] or regression or labels.types[k].is_quantity]
+    if not used:
+        raise UserError("no factor is known both in rows that train and in rows that test: SAP "
+                        "needs labels on either side")
+    return codes, labels, used, num_train
 
 
-def _right(codes: Codes, classes: Factors, num_train: int, cost: float) -> np.ndarray:
-    """Whether each machine is right: `[test row, latent, factor]`."""
-    test = slice(num_train if num_train < len(codes) else 0, None)
-    right = np.empty((len(codes[test]), codes.shape[1], classes.shape[1]), dtype=bool)
-    for k, column in enumerate(classes.T):
-        names, labels = np.unique(column[:num_train], return_inverse=True)
-        for j, x in enumerate(np.ascontiguousarray(codes.T)):
-            solution = fit_latent(x[:num_train], labels, len(names), cost)
-            right[:, j, k] = names[predict_latent(x[test], solution)] == column[test]
-    return right
+def _ranks(values: np.ndarray) -> Factors:
+    """Distinct values numbered, -1 where nothing is known: enough to see what varies."""
+    columns = [np.where(np.isnan(c), -1, np.unique(c, return_inverse=True)[1]) for c in values.T]
+    return np.stack(columns, axis=1).astype(np.int64)
 
 
-def _squared_correlation(codes: Codes, classes: Factors) -> Float[np.ndarray, "latent factor"]:
-    left, right = codes - codes.mean(axis=0), classes - classes.mean(axis=0)
-    spread = np.outer((left ** 2).sum(axis=0), (right ** 2).sum(axis=0))
-    spread[_constant(codes)] = np.inf
-    return (left.T @ right) ** 2 / np.where(spread > 0, spread, np.inf)
+def _right(codes: Codes, column: np.ndarray, num_train: int,
+           cost: float) -> tuple[np.ndarray, np.ndarray]:
+    """Whether each machine is right, `[test row, latent]`, and which test rows these are."""
+    known = ~np.isnan(column)
+    start = num_train if num_train < len(codes) else 0
+    test = np.flatnonzero(known[start:]) + start
+    train = np.flatnonzero(known[:num_train])
+    names, labels = np.unique(column[train], return_inverse=True)
+    right = np.empty((len(test), codes.shape[1]), dtype=bool)
+    for j, x in enumerate(np.ascontiguousarray(codes.T)):
+        solution = fit_latent(x[train], labels, len(names), cost)
+        right[:, j] = names[predict_latent(x[test], solution)] == column[test]
+    return right, known[start:]
 
 
 def _constant(codes: Codes) -> np.ndarray:
@@ -132,5 +201,6 @@ METRIC = Metric(
         "study2019": {"num_train_points": 10_000, "num_test_points": 5_000, "cost": 0.01,
                       "standardise": False, "regression": False},
     },
+    partial=True,
     bootstrap=sap_bootstrap,
 )

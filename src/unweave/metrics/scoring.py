@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from unweave.factors import FactorSpace
-from unweave.metrics.arrays import ArrayLike, as_codes, as_factors, as_num_values
+from unweave.metrics.arrays import ArrayLike, as_codes, as_labels, as_num_values
+from unweave.metrics.labels import NUM_FACTOR_BINS, Labels
 from unweave.metrics.record import CONVENTIONS, Metric, Score, accepted
 from unweave.metrics.registry import METRICS
 from unweave.metrics.sampling import BOOTSTRAP, SHUFFLE, Draw, RowSource, Source, SpaceSource
@@ -32,7 +33,9 @@ LOOKUP_ROWS = 1 << 25
 class Plan:
     """Metrics, their settings and their rows. `index` holds the rows to encode, sorted, once each.
 
-    Draws are in positions of `index`; `factors` are the factors of those rows.
+    Draws are in positions of `index`; `factors` are the factors of those rows: classes, -1 where a
+    label is unknown. `factor_types` has the type of each, in words. `labels` are there if some of
+    them are quantities or unknown.
     """
 
     metrics: tuple[Metric, ...]
@@ -43,6 +46,8 @@ class Plan:
     convention: str
     seed: int
     overridden: tuple[tuple[str, ...], ...]
+    factor_types: tuple[str, ...] = ()
+    labels: Labels | None = None
     _ceilings: dict[str, dict[str, float]] = field(default_factory=dict, repr=False)
 
     def score(self, codes: ArrayLike, *, num_values: ArrayLike | None = None,
@@ -69,6 +74,7 @@ class Plan:
         metric, draw = self.metrics[i], self.draws[i]
         values = self._evaluate(i, metric.function, codes, num_values)
         known = {} if num_values is None else accepted(metric.function, {"num_values": num_values})
+        known |= self._said_of_labels(metric)
         replicates: dict[str, np.ndarray] = {}
         chance: dict[str, float] = {}
         ceiling: dict[str, float] = {}
@@ -99,7 +105,7 @@ class Plan:
     def _ceiling(self, i: int) -> dict[str, float]:
         name = self.metrics[i].name
         if name not in self._ceilings:
-            codes = self.factors.astype(np.float64)
+            codes = self.factors.astype(np.float64) if self.labels is None else self.labels.filled()
             self._ceilings[name] = self._evaluate(i, self.metrics[i].function, codes, None)
         return self._ceilings[name]
 
@@ -109,11 +115,43 @@ class Plan:
         """Call a metric; `rows` are those whose codes it sees, if not those of its draw."""
         draw = self.draws[i]
         rows = draw if rows is None else rows
-        settings = accepted(function, {**self.settings[i], "num_train": draw.num_train,
-                                       "num_values": num_values, "points": rows.points})
-        if draw.groups is None:
-            return function(*before, codes[rows.points], self.factors[draw.points], **settings)
-        return function(*before, codes, rows.groups, draw.fixed, **settings)
+        settings = {**self.settings[i], "num_train": draw.num_train, "num_values": num_values,
+                    "points": rows.points, "factor_types": self.factor_types or None}
+        if draw.groups is not None:
+            return function(*before, codes, rows.groups, draw.fixed, **accepted(function, settings))
+        factors = self._table(function)[draw.points]
+        codes = codes[rows.points]
+        if not self.metrics[i].partial and self.factors.min() < 0:
+            whole = (self.factors[draw.points] >= 0).all(axis=1)
+            if draw.num_train is not None:
+                settings["num_train"] = int(whole[:draw.num_train].sum())
+            if whole.sum() < 2 or settings["num_train"] in (0, whole.sum()):
+                raise UserError(f"{self.metrics[i].name} needs rows in which every factor is "
+                                f"known, and only {int(whole.sum())} of {len(whole)} are so: give "
+                                "more labels, or leave out the factor with fewest")
+            codes, factors = codes[whole], factors[whole]
+        return function(*before, codes, factors, **accepted(function, settings))
+
+    def _table(self, function: Callable[..., Any]) -> np.ndarray:
+        """Factors as a function takes them: quantities where it asks for types, NaN for unknown."""
+        if self.labels is None:
+            return self.factors
+        if accepted(function, {"factor_types": None}):
+            return self.labels.values
+        if self.factors.min() < 0:
+            return np.where(self.factors < 0, np.nan, self.factors)
+        return self.factors
+
+    def _said_of_labels(self, metric: Metric) -> dict[str, Any]:
+        """What a record says of factors that are not all known classes."""
+        if self.labels is None or not metric.supervised:
+            return {}
+        said: dict[str, Any] = {"factor_types": list(self.factor_types)}
+        if any(kind.is_quantity for kind in self.labels.types):
+            said["num_factor_bins"] = self.labels.num_bins
+        if self.factors.min() < 0:
+            said["num_unknown"] = (self.factors < 0).sum(axis=0).tolist()
+        return said
 
 
 def plan_scores(space: FactorSpace, *, metrics: str | Iterable[str] | None = None,
@@ -123,7 +161,8 @@ def plan_scores(space: FactorSpace, *, metrics: str | Iterable[str] | None = Non
     Keyword arguments replace settings of the convention in every metric that has them
     (`num_train_votes=1000`), and are recorded in the scores.
     """
-    return _plan(SpaceSource(space, seed), space.factors, metrics, convention, seed, overrides)
+    return _plan(SpaceSource(space, seed), space.factors, metrics, convention, seed, overrides,
+                 tuple(str(kind) for kind in space.types))
 
 
 def score_dataset(encode: Callable[[np.ndarray], ArrayLike], space: FactorSpace, *,
@@ -141,38 +180,50 @@ def score_dataset(encode: Callable[[np.ndarray], ArrayLike], space: FactorSpace,
 def score_records(codes: ArrayLike, factors: ArrayLike, *,
                   metrics: str | Iterable[str] | None = None, convention: str = "study2019",
                   seed: int = 0, num_train: int | None = None,
-                  num_values: ArrayLike | None = None, details: bool = True,
+                  num_values: ArrayLike | None = None, factor_types: Any = None,
+                  num_factor_bins: int = NUM_FACTOR_BINS, details: bool = True,
                   **overrides: Any) -> list[Score]:
     """Scores of given rows: codes `[sample, latent]`, factors `[sample, factor]`.
 
     The rows play the part of the data set: points are all of them, groups are made from those that
     share a value. With `num_train` the first rows train and the rest test. `num_values` tells
     categorical latents: see `Plan.score`.
+
+    `factor_types` has a type for each factor, or one for all: `categorical`, `ordinal`,
+    `continuous`, `circular` (classes) or `circular:PERIOD` (quantities); None infers it. Where a
+    metric needs classes, quantities are put into `num_factor_bins` bins of equal width. A label may
+    be unknown (NaN, None, an empty string, masked): its row is left out for that factor, or, where
+    a metric needs all factors of a row, altogether.
     """
     codes = as_codes(codes)
-    factors = as_factors(factors, len(codes))
-    for k in np.flatnonzero((factors == factors[:1]).all(axis=0)):
-        if factors.shape[1] > 1:
-            warnings.warn(f"factor {k} is constant in these rows and is left out of the scores",
-                          stacklevel=2)
-    source = RowSource(factors, seed, num_train)
-    plan = _plan(source, lambda index: factors[index], metrics, convention, seed, overrides)
+    labels = as_labels(factors, len(codes), factor_types, num_factor_bins)
+    classes = labels.classes
+    _warn_of_factors(classes)
+    types = tuple(str(kind) for kind in labels.types)
+    if classes.min() >= 0 and not any(kind.is_quantity for kind in labels.types):
+        labels = None
+    source = RowSource(classes, seed, num_train)
+    plan = _plan(source, lambda index: classes[index], metrics, convention, seed, overrides, types,
+                 labels)
     return plan.score(codes, num_values=num_values, details=details)
 
 
 def score(codes: ArrayLike, factors: ArrayLike, *, metrics: str | Iterable[str] | None = None,
           convention: str = "study2019", seed: int = 0, num_train: int | None = None,
-          num_values: ArrayLike | None = None, **overrides: Any) -> dict[str, float]:
+          num_values: ArrayLike | None = None, factor_types: Any = None,
+          num_factor_bins: int = NUM_FACTOR_BINS, **overrides: Any) -> dict[str, float]:
     """The scores alone, by key: `score(codes, factors)["mig"]`. See `score_records`."""
     records = score_records(codes, factors, metrics=metrics, convention=convention, seed=seed,
-                            num_train=num_train, num_values=num_values, details=False,
-                            **overrides)
+                            num_train=num_train, num_values=num_values,
+                            factor_types=factor_types, num_factor_bins=num_factor_bins,
+                            details=False, **overrides)
     return {record.key: record.value for record in records}
 
 
 def _plan(source: Source, factors: Callable[[np.ndarray], Factors],
           names: str | Iterable[str] | None, convention: str, seed: int,
-          overrides: Mapping[str, Any]) -> Plan:
+          overrides: Mapping[str, Any], factor_types: tuple[str, ...] = (),
+          labels: Labels | None = None) -> Plan:
     metrics = _chosen(names)
     if convention not in CONVENTIONS:
         raise unknown_name("convention", convention, CONVENTIONS)
@@ -194,7 +245,22 @@ def _plan(source: Source, factors: Callable[[np.ndarray], Factors],
             own["num_test_points"] = len(draw.points) - draw.num_train
     overridden = tuple(tuple(k for k in overrides if k in s) for s in settings)
     return Plan(metrics, tuple(settings), tuple(draws), index, factors(index), convention, seed,
-                overridden)
+                overridden, factor_types, labels)
+
+
+def _warn_of_factors(classes: Factors) -> None:
+    """Say which factors are left out, and how many labels are missing."""
+    num_rows, num_factors = classes.shape
+    for k, column in enumerate(classes.T):
+        known = column[column >= 0]
+        if len(known) < 2 or known.min() == known.max():
+            if num_factors > 1:
+                why = ("constant in these rows" if len(known) > 1
+                       else f"known in {len(known)} of {num_rows} rows")
+                warnings.warn(f"factor {k} is {why} and is left out of the scores", stacklevel=3)
+        elif len(known) < num_rows:
+            warnings.warn(f"factor {k} is unknown in {num_rows - len(known)} of {num_rows} rows, "
+                          "which are left out where it is scored", stacklevel=3)
 
 
 def _together(draws: list[Draw], num_rows: int) -> tuple[np.ndarray, list[Draw]]:

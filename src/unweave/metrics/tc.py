@@ -52,5 +52,6 @@ METRIC = Metric(
     version="1",
     summary="how far the codes are from uncorrelated, as a Gaussian's total correlation",
     conventions={"paper": {"num_points": 10_000}, "study2019": {"num_points": 10_000}},
+    partial=True,
     bootstrap=bootstrap_of(tc),
 )

@@ -56,5 +56,6 @@ METRIC = Metric(
     version="1",
     summary="how far the codes are from uncorrelated, as a distance between Gaussians",
     conventions={"paper": {"num_points": 10_000}, "study2019": {"num_points": 10_000}},
+    partial=True,
     bootstrap=bootstrap_of(wasserstein),
 )

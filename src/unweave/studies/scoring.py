@@ -64,8 +64,11 @@ def _flat(score: Score) -> dict[str, Any]:
     return record | {k: json.dumps(record[k], sort_keys=True) for k in ("settings", "overridden")}
 
 
-def read_arrays(path: str | Path) -> tuple[np.ndarray, np.ndarray]:
-    """The arrays `codes` and `factors` of an npz file; pickles are not loaded."""
+def read_arrays(path: str | Path) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """The arrays `codes`, `factors` and, if there, `factor_types` of an npz file.
+
+    Pickles are not loaded: names are kept as an array of strings.
+    """
     try:
         with np.load(path, allow_pickle=False) as archive:
             if not isinstance(archive, np.lib.npyio.NpzFile):
@@ -76,11 +79,15 @@ def read_arrays(path: str | Path) -> tuple[np.ndarray, np.ndarray]:
                 held = ", ".join(archive.files) or "nothing"
                 raise UserError(f"{path} has no array {missing[0]!r} (it holds {held}): save both "
                                 "with numpy.savez(file, codes=..., factors=...)")
-            return archive["codes"], archive["factors"]
+            types = archive["factor_types"] if "factor_types" in archive.files else None
+            return archive["codes"], archive["factors"], types
     except FileNotFoundError:
         raise UserError(f"{path} does not exist") from None
     except UserError:
         raise
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        if "Object arrays" in str(error):
+            raise UserError(f"{path} holds an array of Python objects, which is never opened: save "
+                            "numbers, or names as strings (array.astype(str))") from None
         raise UserError(f"{path} is not a readable npz file ({error}): save codes and factors "
                         "with numpy.savez(file, codes=..., factors=...)") from None
