@@ -6,8 +6,10 @@
 Four factors of 4, 5, 6 and 8 values are drawn freely 6,000 times; the first 4,000 rows train and
 the others test. A dozen codes of these rows go through every metric, in the convention `study2019`
 unless told, with 2,000 and 1,000 votes. Prints a markdown table; `--pictures` also draws a bar
-chart for each metric, with its noise floor. `--cost` prints instead the seconds that one scoring
-takes at study size, alone and with interval, floor and ceiling. `docs/metrics/` shows all of it.
+chart for each metric, with its noise floor. UDR, which compares runs, sees five of each code: every
+one starts from the perfect latents in another order, with other signs and other noise. `--cost`
+prints instead the seconds that one scoring takes at study size, alone and with interval, floor and
+ceiling. `docs/metrics/` shows all of it.
 """
 
 from __future__ import annotations
@@ -24,10 +26,19 @@ import numpy as np
 from PIL import Image
 
 from unweave.factors import FactorSpace
-from unweave.metrics import CONVENTIONS, METRICS, plan_scores, score
+from unweave.metrics import (
+    ACROSS_RUNS,
+    CONVENTIONS,
+    METRICS,
+    plan_scores,
+    score,
+    udr_records,
+)
 from unweave.metrics.entangle import entangle
 
+DECLARED = {**METRICS, **ACROSS_RUNS}
 SIZES = (4, 5, 6, 8)
+NUM_RUNS = 5
 NUM_ROWS, NUM_TRAIN = 6_000, 4_000
 VOTES = {"num_train_votes": 2_000, "num_test_votes": 1_000}
 DSPRITES = FactorSpace(("shape", "scale", "orientation", "x", "y"), (3, 6, 40, 32, 32))
@@ -45,10 +56,17 @@ def world() -> tuple[np.ndarray, dict[str, np.ndarray]]:
     rng = np.random.default_rng(0)
     factors = np.stack([rng.integers(size, size=NUM_ROWS) for size in SIZES], axis=1)
     perfect = standard(factors + 0.1 * rng.random(factors.shape))
+    return factors, variants(factors, perfect, rng)
+
+
+def variants(factors: np.ndarray, perfect: np.ndarray,
+             rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """A dozen codes made from a perfect one, whose latents are the factors in order."""
     noise = rng.normal(size=perfect.shape)
     turn = np.sqrt(0.5) * np.array([[1.0, -1.0], [1.0, 1.0]])
-    both = standard(factors[:, :1] * SIZES[1] + factors[:, 1:2] + 0.1 * rng.random((NUM_ROWS, 1)))
-    return factors, {
+    high, low = factors[:, :1], factors[:, 1:2]
+    both = standard(high * (low.max() + 1) + low + 0.1 * rng.random((NUM_ROWS, 1)))
+    return {
         "perfect": perfect,
         "permuted, rescaled": perfect[:, [2, 0, 3, 1]] * [3.0, -0.5, 2.0, -1.0] + [5.0, 0, -9.0, 1],
         "entangled": entangle(perfect),
@@ -64,13 +82,31 @@ def world() -> tuple[np.ndarray, dict[str, np.ndarray]]:
     }
 
 
+def across_runs(convention: str) -> dict[str, dict[str, float]]:
+    """UDR by key, then by code: the median of five runs. Posteriors have a variance of 1."""
+    factors, codes = world()
+    runs = []
+    for number in range(NUM_RUNS):
+        rng = np.random.default_rng(number + 1)
+        order, signs = rng.permutation(len(SIZES)), rng.choice([-1.0, 1.0], size=len(SIZES))
+        runs.append(variants(factors[:, order], codes["perfect"][:, order] * signs, rng))
+    table: dict[str, dict[str, float]] = {}
+    for code in codes:
+        same = [run[code] for run in runs]
+        records = udr_records(same, [(one ** 2).mean(axis=0) / 2 for one in same],
+                              convention=convention)
+        for found in zip(*records):
+            table.setdefault(found[0].key, {})[code] = float(np.median([r.value for r in found]))
+    return table
+
+
 def standard(codes: np.ndarray) -> np.ndarray:
     return (codes - codes.mean(axis=0)) / codes.std(axis=0)
 
 
 def shown(name: str) -> list[str]:
     """The keys worth a row: those with a direction, on rows that test; all if none has one."""
-    keys = METRICS[name].keys
+    keys = DECLARED[name].keys
     judged = [key for key, said in keys.items()
               if said.higher_is_better is not None and not key.endswith("train")]
     return judged or list(keys)
@@ -81,6 +117,9 @@ def scores_of(names: list[str], convention: str) -> dict[str, dict[str, float]]:
     factors, codes = world()
     table: dict[str, dict[str, float]] = {}
     for name in names:
+        if name in ACROSS_RUNS:
+            table |= across_runs(convention)
+            continue
         own = {k: v for k, v in VOTES.items() if k in METRICS[name].conventions[convention]}
         for code, values in codes.items():
             found = score(values, factors, metrics=name, convention=convention,
@@ -111,7 +150,7 @@ def draw(name: str, table: dict[str, dict[str, float]], folder: Path) -> None:
     figure, panels = plt.subplots(1, len(keys), figsize=(7, 3), dpi=100, sharey=True,
                                   squeeze=False, layout="constrained")
     for key, panel in zip(keys, panels[0]):
-        floor, said = table[key][FLOOR], METRICS[name].keys[key]
+        floor, said = table[key][FLOOR], DECLARED[name].keys[key]
         codes = [code for code in table[key] if code != FLOOR][::-1]
         values = [table[key][code] for code in codes]
         bars = panel.barh(codes, values, color=[MARKED.get(code, PLAIN) for code in codes])
@@ -139,6 +178,15 @@ def cost(names: list[str]) -> None:
     rng = np.random.default_rng(0)
     print("| metric | draw, s | score, s | with interval, floor, ceiling, s |\n|---|---|---|---|")
     for name in names:
+        if name in ACROSS_RUNS:
+            latents = rng.normal(size=(1_000, 5))
+            runs = [latents @ rng.normal(size=(5, 10)) + 0.3 * rng.normal(size=(1_000, 10))
+                    for _ in range(50)]
+            ACROSS_RUNS[name].function(runs)
+            alone, whole = (seconds(partial(way, runs)) for way in (ACROSS_RUNS[name].function,
+                                                                    udr_records))
+            print(f"| `{name}` (50 runs) | - | {alone:.3f} | {whole:.2f} |", flush=True)
+            continue
         drawn = seconds(partial(plan_scores, DSPRITES, metrics=name))
         plan = plan_scores(DSPRITES, metrics=name)
         mixed = standard(plan.factors.astype(float)) @ rng.normal(size=(5, 10))
@@ -162,7 +210,7 @@ def main() -> None:
     parser.add_argument("--pictures", type=Path, help="a folder for a bar chart of each metric")
     parser.add_argument("--cost", action="store_true", help="seconds at study size instead")
     given = parser.parse_args()
-    names = given.metrics.split(",") if given.metrics else list(METRICS)
+    names = given.metrics.split(",") if given.metrics else list(DECLARED)
     if given.cost:
         return cost(names)
     with warnings.catch_warnings():

@@ -19,8 +19,8 @@ def run(capsys, *arguments):
     return leave.value.code, shown.out, shown.err
 
 
-COMMANDS = ["train", "score", "methods", "architectures", "metrics", "datasets", "demo",
-            "data list", "data show", "data fetch", "data check"]
+COMMANDS = ["train", "score", "udr", "correlations", "methods", "architectures", "metrics",
+            "datasets", "demo", "data list", "data show", "data fetch", "data check"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -34,7 +34,7 @@ def test_every_command_has_help_with_an_example(capsys, command):
 @pytest.mark.parametrize(("command", "names"), [
     ("methods", {"vae", "beta_vae"}),
     ("architectures", {"conv64", "conv64-study2019"}),
-    ("metrics", {"mig", "factor_vae"}),
+    ("metrics", {"mig", "factor_vae", "udr"}),
     ("datasets", {"dsprites", "color_dsprites", "noisy_dsprites", "scream_dsprites"}),
     ("data list", {"dsprites"}),
 ])
@@ -67,6 +67,8 @@ def test_version(capsys):
     ("train beta_vae --device tpu9", "unknown device"),
     ("train", "Missing argument"),
     ("score /no/such/folder", "neither a run folder"),
+    ("udr /no/such/folder", "neither a run folder"),
+    ("correlations /no/such/folder", "is not a folder"),
     ("data show nothing", "unknown data set"),
     ("data fetch nothing", "nothing"),
     ("data check dsprites --file /no/file.npz", "/no/file.npz"),
@@ -191,6 +193,41 @@ def test_train_score_and_again(capsys, tmp_path):
     assert code == 0
     assert {r["run_id"] for r in json.loads(out)} == {r["name"] for r in records}
     assert all((tmp_path / "runs" / r["name"] / "scores.parquet").exists() for r in records)
+
+
+    code, out, _ = run(capsys, "udr", str(tmp_path / "runs"), "--num-points", "50", "--json")
+    assert code == 0
+    names = sorted(r["name"] for r in records)
+    assert [(r["run_id"], r["name"]) for r in json.loads(out)] == [
+        (name, key) for name in names for key in ("udr", "udr.spearman")]
+    code, _, err = run(capsys, "udr", str(tmp_path / "runs" / records[0]["name"]))
+    assert code == 2
+    assert "at least 2 are needed, got 1" in err
+    code, out, _ = run(capsys, "correlations", str(tmp_path / "runs" / records[0]["name"]),
+                       "--num-points", "50", "--json")
+    assert code == 0
+    assert {"z0", "z9", "position_x"} <= {r["name"] for r in json.loads(out)}
+
+
+def test_correlations_of_arrays(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    factors = rng.integers(0, 5, size=(300, 2))
+    np.savez(tmp_path / "codes.npz", codes=factors @ [[1, 0, 0], [0, 1, -1]], factors=factors)
+    given = ["correlations", str(tmp_path / "codes.npz")]
+    code, out, _ = run(capsys, *given, "--json", "--save", str(tmp_path / "made" / "table.npz"))
+    assert code == 0
+    records = {record["name"]: record for record in json.loads(out)}
+    assert list(records) == ["z0", "z1", "z2", "factor 0", "factor 1"]
+    assert records["factor 1"]["latent"] == "z1"
+    with np.load(tmp_path / "made" / "table.npz") as made:
+        assert made["latents"][1, 2] == pytest.approx(-1.0)
+        assert made["factors"].shape == (3, 2)
+    code, out, _ = run(capsys, *given)
+    assert code == 0
+    assert "-1.000" in out
+    code, _, err = run(capsys, *given, "--save", "table.csv")
+    assert code == 2
+    assert "must end in .npz" in err
 
 
 def test_pictures_of_a_data_set(capsys, tmp_path):

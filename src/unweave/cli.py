@@ -164,6 +164,73 @@ def score(
 
 
 @app.command()
+def udr(
+    targets: Annotated[list[Path], typer.Argument(
+        help="Run folders, or folders of runs: two runs of one data set at least.")],
+    convention: Annotated[str, typer.Option(help="study2019 or paper.")] = "study2019",
+    seed: Annotated[int, typer.Option(help="Seed of the evaluation's draws.")] = 0,
+    num_points: Annotated[int | None, typer.Option(
+        help="Images that all runs encode; 1,000 by default.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Rank runs without labels: how well the latents of each pair off with those of the others.
+
+    Example: unweave udr runs/ID runs/ID runs/ID        or: unweave udr runs/
+    """
+    from unweave.report.tables import SCORE_COLUMNS, print_records, score_records
+    from unweave.studies.across import udr_of_runs
+    from unweave.studies.scoring import store_scores
+
+    runs = [run for target in targets for run in _runs_in(target)]
+    overrides = {} if num_points is None else {"num_points": num_points}
+    records = []
+    for run, found in zip(runs, udr_of_runs(runs, convention=convention, seed=seed, progress=None,
+                                            **overrides)):
+        store_scores(run, found)
+        records += [{"run": run.run_id, **record} for record in
+                    score_records(found, run_id=run.run_id)]
+    print_records(records, ("run", *SCORE_COLUMNS), as_json=as_json,
+                  title=f"UDR of {len(runs)} runs on {runs[0].dataset.name} ({convention})")
+
+
+@app.command()
+def correlations(
+    target: Annotated[Path, typer.Argument(
+        help="A run folder, or an npz with arrays codes and factors.")],
+    seed: Annotated[int, typer.Option(help="Seed of the evaluation's draws.")] = 0,
+    num_points: Annotated[int, typer.Option(help="Images to encode.")] = 10_000,
+    save: Annotated[Path | None, typer.Option(
+        help="An npz file for the matrices `latents` and `factors`.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Correlations of latents with factors and with each other, and what each latent follows.
+
+    Example: unweave correlations runs/ID --save correlations.npz
+    """
+    from unweave.report.correlations import correlation_records
+    from unweave.report.tables import print_records
+    from unweave.studies.correlations import correlations_of_file, correlations_of_run
+    from unweave.studies.correlations import save as save_table
+    from unweave.training import load
+
+    if target.is_file():
+        table, names = correlations_of_file(target)
+    else:
+        table, names = correlations_of_run(load(target), num_points=num_points, seed=seed)
+    if save is not None:
+        save_table(save, table, names)
+    latents, factors = correlation_records(table, names)
+    if as_json:
+        print_records(latents + factors, (), as_json=True)
+        return
+    shown = [key for key in latents[0] if key not in ("table", "factors", "latents")]
+    print_records(latents, shown, as_json=False, title=f"{target}: latents, with factors and "
+                                                       "with each other")
+    print_records(factors, ("name", "latent", "correlation", "others"), as_json=False,
+                  title="each factor, the latent that follows it, what else is in that latent")
+
+
+@app.command()
 def methods(as_json: Json = False) -> None:
     """List the methods with their letters.
 
@@ -202,7 +269,7 @@ def metrics(as_json: Json = False) -> None:
 
     Example: unweave metrics
     """
-    from unweave.metrics import METRICS
+    from unweave.metrics import ACROSS_RUNS, METRICS
     from unweave.report.tables import print_records
 
     records = [{"name": name, "keys": list(metric.keys), "range": [metric.range.low,
@@ -210,7 +277,7 @@ def metrics(as_json: Json = False) -> None:
                 metric.higher_is_better], "summary": metric.summary, "paper": metric.paper,
                 "version": metric.version, "conventions": {k: dict(v) for k, v in
                                                            metric.conventions.items()}}
-               for name, metric in METRICS.items()]
+               for name, metric in {**METRICS, **ACROSS_RUNS}.items()]
     print_records(records, ("name", "keys", "range", "better", "summary", "paper"),
                   as_json=as_json)
 

@@ -83,6 +83,13 @@ PROPERTIES = {
                               supervised=False, scale_free=False),
     "mutual_info_score": Properties(ceiling=0.0, chance=0.0, duplicates_cost=False, missing=1.0,
                                     supervised=False, constants_free=False),
+    # "No" is nearly always right, and a middle value has no direction. The hinge knows a scale.
+    # Its interval is that of the rows that test: with few of them they decide.
+    "attributes": Properties(ceiling=0.85, chance=0.795, duplicates_cost=True, missing=0.85,
+                             copy=-0.1, rotation=-0.02, constant=0.795, scale_free=False,
+                             unsaturated={"num_test_points": 1500}),
+    "correlation": Properties(ceiling=1.0, chance=0.02, duplicates_cost=False, missing=0.72,
+                              rotation=0.15),
     # A line per class on one number: only the first and the last of several are easy to tell.
     "sap": Properties(ceiling=0.615, chance=0.0, duplicates_cost=True, missing=0.45,
                       scale_free=False, constants_free=False),

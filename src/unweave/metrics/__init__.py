@@ -2,10 +2,14 @@
 
 `score(codes, factors)` takes plain arrays. `score_dataset(encode, space)` draws from a data set,
 encodes once what all metrics need, and scores; `plan_scores` does the first half for many runs.
-`METRICS` holds what each metric declares: draw, keys, ranges, directions, paper, conventions.
+`METRICS` holds what each metric declares: draw, keys, ranges, directions, paper, conventions;
+`ACROSS_RUNS` those that compare several runs.
 """
 
+from unweave.metrics.across import ACROSS_RUNS, udr_records
+from unweave.metrics.attributes import attribute_table, attributes
 from unweave.metrics.beta_vae import beta_vae
+from unweave.metrics.correlation import correlation, correlations, followers
 from unweave.metrics.dci import dci
 from unweave.metrics.dcimig import dcimig
 from unweave.metrics.downstream import downstream
@@ -24,9 +28,11 @@ from unweave.metrics.sampling import Draw
 from unweave.metrics.sap import sap
 from unweave.metrics.scoring import Plan, plan_scores, score, score_dataset, score_records
 from unweave.metrics.tc import tc
+from unweave.metrics.udr import udr
 from unweave.metrics.wasserstein import wasserstein
 
 __all__ = [
+    "ACROSS_RUNS",
     "CONVENTIONS",
     "METRICS",
     "Draw",
@@ -34,13 +40,18 @@ __all__ = [
     "Metric",
     "Plan",
     "Score",
+    "attribute_table",
+    "attributes",
     "beta_vae",
+    "correlation",
+    "correlations",
     "dci",
     "dcimig",
     "downstream",
     "entangle",
     "explicitness",
     "factor_vae",
+    "followers",
     "irs",
     "jemmig",
     "mig",
@@ -53,5 +64,7 @@ __all__ = [
     "score_dataset",
     "score_records",
     "tc",
+    "udr",
+    "udr_records",
     "wasserstein",
 ]

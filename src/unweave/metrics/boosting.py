@@ -24,15 +24,13 @@ equal output, whatever the number of threads. Features are seen in float32, and 
 
 from __future__ import annotations
 
-import inspect
 import math
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
+from unweave.metrics.compiled import compiled
 from unweave.types import Float, Int
 
 NUM_STAGES = 100
@@ -109,7 +107,7 @@ def boost(features: Sorted, classes: Int[np.ndarray, " sample"], test: np.ndarra
     if len(features.kept):
         inverse = 1.0 / np.maximum(np.arange(num_rows + 1), 1)
         found = np.zeros(len(features.kept))
-        _compiled(_boost)(num_stages, updates == "in_turn", salt, min_impurity, classes,
+        compiled(_boost)(num_stages, updates == "in_turn", salt, min_impurity, classes,
                           features.values, features.order, features.rank, inverse,
                           raw, rows, raw_test, found)
         gains[features.kept] = found
@@ -121,18 +119,6 @@ def available_threads() -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     said = os.environ.get("OMP_NUM_THREADS", "")
     return max(1, min(cores or 1, int(said) if said.isdigit() else cores or 1))
-
-
-@cache
-def _compiled(function: Callable[..., None]) -> Callable[..., None]:
-    """Machine code, kept between sessions where a folder for it can be written."""
-    import numba
-
-    plain = inspect.unwrap(function)
-    try:
-        return numba.njit(cache=True, nogil=True, error_model="numpy")(plain)
-    except RuntimeError:
-        return numba.njit(nogil=True, error_model="numpy")(plain)
 
 
 def _boost(num_stages, in_turn, salt, min_impurity, classes, values, order, rank,

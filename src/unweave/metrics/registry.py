@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from unweave.metrics.attributes import METRIC as ATTRIBUTES
 from unweave.metrics.beta_vae import METRIC as BETA_VAE
+from unweave.metrics.correlation import METRIC as CORRELATION
 from unweave.metrics.dci import METRIC as DCI
 from unweave.metrics.dcimig import METRIC as DCIMIG
 from unweave.metrics.downstream import METRIC as DOWNSTREAM
@@ -35,4 +37,6 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in (
     TC,
     WASSERSTEIN,
     MUTUAL_INFO_SCORE,
+    ATTRIBUTES,
+    CORRELATION,
 )}

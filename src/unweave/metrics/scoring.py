@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from unweave.factors import FactorSpace
+from unweave.metrics.across import ACROSS_RUNS
 from unweave.metrics.arrays import ArrayLike, as_codes, as_labels, as_num_values
 from unweave.metrics.labels import NUM_FACTOR_BINS, Labels
 from unweave.metrics.record import CONVENTIONS, Metric, Score, accepted
@@ -280,6 +281,9 @@ def _chosen(names: str | Iterable[str] | None) -> tuple[Metric, ...]:
         names = [name for name, metric in METRICS.items() if metric.default]
     names = [names] if isinstance(names, str) else list(names)
     for name in names:
+        if name in ACROSS_RUNS:
+            raise UserError(f"{name} compares several runs: use `unweave {name} RUN RUN ...`, or "
+                            f"unweave.metrics.{name} with the codes of each run")
         if name not in METRICS:
             raise unknown_name("metric", name, METRICS)
     if not names:
