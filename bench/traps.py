@@ -161,8 +161,9 @@ def draw(name: str, table: dict[str, dict[str, float]], folder: Path) -> None:
         panel.set_xlim(least, least + (most - least) * (1.13 if len(keys) == 1 else 1.3))
         if np.isfinite([said.range.low, said.range.high]).all():
             panel.set_xticks(np.linspace(least, most, 6 if len(keys) == 1 else 3))
-        panel.set_title(key, fontsize=8)
-        panel.set_xlabel(f"dashed: noise floor, {floor:.2f}", fontsize=8)
+        many = len(keys) > 4
+        panel.set_title(key.removeprefix(f"{name}.") if many else key, fontsize=8)
+        panel.set_xlabel(f"{'floor' if many else 'dashed: noise floor,'} {floor:.2f}", fontsize=8)
         panel.tick_params(labelsize=7)
         panel.spines[["top", "right"]].set_visible(False)
     folder.mkdir(parents=True, exist_ok=True)

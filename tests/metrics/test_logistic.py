@@ -1,19 +1,23 @@
 """Our logistic regressions against scikit-learn's, run to convergence, and their edges."""
 
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
+from unweave.metrics.irls import Design, Problems, minimise
 from unweave.metrics.logistic import (
+    cross_validated_one_vs_rest,
     decisions,
-    fit_multinomial,
     fit_one_vs_rest,
-    one_vs_rest_path,
+    fit_one_vs_rest_tasks,
+    fold_edges,
     one_vs_rest_probabilities,
 )
+from unweave.metrics.softmax import fit_multinomial
 from unweave.types import UserError
 
 
@@ -51,6 +55,16 @@ def test_one_vs_rest_agrees_with_liblinear(shape, strength):
                                atol=1e-4)
 
 
+@pytest.mark.parametrize("strength", [0.01, 1.0])
+def test_the_gradient_vanishes(strength):
+    features, classes = rows()
+    made = fit_one_vs_rest(features, classes, 5, strength=strength)
+    chance = 1 / (1 + np.exp(-decisions(made, features)))
+    off = (chance - (classes[:, None] == np.arange(5))).T
+    gradient = made + strength * np.column_stack([off @ features, off.sum(axis=1)])
+    assert np.abs(gradient).max() < 1e-6
+
+
 @pytest.mark.parametrize("shape", [*SHAPES, {"num_classes": 2}])
 @pytest.mark.parametrize("strength", [0.01, 1.0])
 def test_multinomial_agrees_with_scikit_learn(shape, strength):
@@ -77,26 +91,62 @@ def test_two_classes_mirror_each_other():
     np.testing.assert_allclose(probabilities, binary.predict_proba(features), atol=1e-4)
 
 
-def test_blocks_of_classes_change_nothing(monkeypatch):
-    features, classes = rows()
+@pytest.mark.parametrize(("home", "columns"), [("irls", 4), ("logistic", 40)])
+def test_pieces_change_nothing(monkeypatch, home, columns):
+    features, classes = rows(columns=columns)
     expected = fit_one_vs_rest(features, classes, 5)
-    monkeypatch.setattr(sys.modules["unweave.metrics.logistic"], "VALUES_AT_ONCE", 1300)
+    monkeypatch.setattr(sys.modules[f"unweave.metrics.{home}"], "VALUES_AT_ONCE", 1300)
     np.testing.assert_allclose(fit_one_vs_rest(features, classes, 5), expected, atol=1e-8)
 
 
-def test_a_path_of_strengths_with_free_intercepts(monkeypatch):
-    features, classes = rows(num=200, num_classes=3)
-    strengths = np.array([0.01, 1.0, 3.0])
-    made = one_vs_rest_path(features, classes, 3, strengths, tolerance=1e-9)
-    monkeypatch.setattr(sys.modules["unweave.metrics.logistic"], "VALUES_AT_ONCE", 100)
-    again = one_vs_rest_path(features.astype(np.float32), classes, 3, strengths, tolerance=1e-9)
-    np.testing.assert_allclose(again, made, atol=1e-4)
-    for strength, weights in zip(strengths, made):
-        model = LogisticRegression(solver="newton-cholesky", C=strength, tol=1e-10)
-        for c in range(3):
-            model.fit(features, classes == c)
-            expected = np.append(model.coef_, model.intercept_)
-            np.testing.assert_allclose(weights[c], expected, atol=1e-4, rtol=1e-5)
+@pytest.mark.parametrize("columns", [4, 40])
+def test_tasks_on_the_same_rows_do_not_see_each_other(columns):
+    features, classes = rows(columns=columns)
+    made = fit_one_vs_rest_tasks(features, [(classes, 5), (classes % 2, 2)], strength=0.1)
+    for weights, labels, num in zip(made, (classes, classes % 2), (5, 2)):
+        alone = fit_one_vs_rest(features, labels, num, strength=0.1)
+        np.testing.assert_allclose(weights, alone, atol=1e-7)
+
+
+@pytest.mark.parametrize("few", [0, 1000])
+def test_cross_validation_agrees_with_plain_fits(monkeypatch, few):
+    monkeypatch.setattr(sys.modules["unweave.metrics.irls"], "FEW_ROWS", few)
+    features, classes = rows(num=203, num_classes=3)
+    strengths, edges = np.array([1e-3, 0.1, 10.0]), fold_edges(203, 5)
+    assert edges == [0, 41, 82, 123, 163, 203]
+    (made,) = cross_validated_one_vs_rest(features.astype(np.float32), [(classes, 3)], strengths, 5)
+    for c in range(3):
+        right = []
+        for strength in strengths:
+            model = LogisticRegression(solver="newton-cholesky", C=strength, tol=1e-10)
+            parts = []
+            for low, high in pairwise(edges):
+                rest = np.r_[0:low, high:203]
+                model.fit(features[rest], classes[rest] == c)
+                parts.append(model.score(features[low:high], classes[low:high] == c))
+            right.append(round(np.mean(parts), 9))
+        model.set_params(C=strengths[np.argmax(right)]).fit(features, classes == c)
+        expected = np.append(model.coef_, model.intercept_)
+        np.testing.assert_allclose(made[c], expected, atol=1e-4, rtol=1e-4)
+
+
+def test_a_problem_without_a_part_is_that_of_the_other_rows():
+    features, classes = rows(num=300)
+    design = Design(features, 5, [0, 100, 220, 300])
+    own = design.own_sums([(classes, 5)])
+    rest = np.r_[0:100, 220:300]
+    problems = Problems(own.sum(axis=0) - own[1], np.ones((5, 1)), np.ones(5), np.ones(5, int))
+    made = minimise(design, problems, np.zeros((5, 5)), 1e-6)
+    np.testing.assert_allclose(made, fit_one_vs_rest(features[rest], classes[rest], 5), atol=1e-7)
+
+
+def test_classes_that_can_be_told_apart_end_at_the_solution():
+    # Eight rows and a weak penalty: gradients are small long before the weights are right.
+    features, classes = rows(num=8, num_classes=2)
+    made = fit_one_vs_rest(features, classes, 2, strength=1e4)
+    model = LogisticRegression(solver="liblinear", C=1e4, tol=1e-14, max_iter=100_000)
+    model.fit(features, classes)
+    np.testing.assert_allclose(made[1], np.append(model.coef_, model.intercept_), rtol=1e-3)
 
 
 @pytest.mark.parametrize("fit", [fit_one_vs_rest, fit_multinomial])

@@ -65,7 +65,7 @@ PROPERTIES = {
     "downstream": Properties(ceiling=0.69, chance=0.2, duplicates_cost=True, missing=0.8,
                              tolerance=0.05, copy=-0.1, rotation=-0.1, constant=0.2,
                              scale_free=False, ceiling_paper=1.0,
-                             keys=("downstream.logistic.100",)),
+                             keys=("downstream.logistic.100", "downstream.boosting.100")),
     "mig_sup": Properties(ceiling=1.0, chance=0.0, duplicates_cost=False, missing=0.55,
                           constants_free=False),
     # The floor is what noise lacks of the entropy of full bins: more if codes have few values.

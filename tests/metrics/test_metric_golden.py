@@ -95,13 +95,27 @@ def test_explicitness_of_the_stored_rows(golden, load, name):
         assert ours[f"explicitness.{part}"] == pytest.approx(reference, abs=1e-4)
 
 
-@pytest.mark.parametrize("name", ["identity", "permscaled", "rot45", "random", "mixed"])
+@pytest.mark.parametrize("name", PROBLEMS)
 def test_downstream_accuracy_of_the_stored_rows(golden, load, name):
-    problem, size = load(name), 4000
-    reference = golden[f"pub_{name}"][f"downstream_lr:{size}:mean_test_accuracy"]["dlib_era/arrays"]
+    problem, said = load(name), golden[f"pub_{name}"]
+    (key,) = [key for key in said if key.startswith("downstream_lr") and "mean_test" in key]
+    size = int(key.split(":")[1])
     made = METRICS["downstream"].function(problem["codes"], problem["factors"],
-                                          num_train=problem["n_train"], sizes=(size,))
-    assert made[f"downstream.logistic.{size}"] == pytest.approx(reference["value"], abs=1e-3)
+                                          num_train=problem["n_train"], sizes=(size,),
+                                          models="logistic")
+    assert made[f"downstream.logistic.{size}"] == pytest.approx(
+        said[key]["dlib_era/arrays"]["value"], abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["identity", "categorical", "random"])
+def test_downstream_boosting_of_the_stored_rows(golden, load, name):
+    problem, size = load(name), 4000
+    reference = golden[f"pub_{name}"][f"downstream_gbt:{size}:mean_test_accuracy"]
+    made = METRICS["downstream"].function(problem["codes"], problem["factors"],
+                                          num_train=problem["n_train"], sizes=(size,),
+                                          models="boosting")
+    assert made[f"downstream.boosting.{size}"] == pytest.approx(
+        reference["dlib_modern/arrays"]["value"], abs=0.01)
 
 
 @pytest.mark.parametrize("name", WORLDS)

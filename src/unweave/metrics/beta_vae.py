@@ -16,9 +16,10 @@ from __future__ import annotations
 import numpy as np
 
 from unweave.metrics.arrays import ArrayLike, as_array, as_codes, as_num_values
-from unweave.metrics.logistic import decisions, fit_multinomial, fit_one_vs_rest
+from unweave.metrics.logistic import decisions, fit_one_vs_rest
 from unweave.metrics.record import Key, Metric
 from unweave.metrics.sampling import draw_pairs
+from unweave.metrics.softmax import fit_multinomial
 from unweave.types import Codes, Float, Int, Range, UserError, unknown_name
 
 CLASSIFIERS = {"one_vs_rest": fit_one_vs_rest, "multinomial": fit_multinomial}

@@ -1,26 +1,23 @@
-"""Logistic regression with an L2 penalty, all classes at once: the classifier of several metrics.
+"""One-vs-rest logistic regression with an L2 penalty: the classifier of several metrics.
 
-Two objectives, in scikit-learn's units (`strength` is its C), for rows x_i and weights w_c, b_c:
+In scikit-learn's units (`strength` is its C), for rows x_i and weights w_c, b_c of class c:
 
-    one-vs-rest   1/2 (|w_c|^2 + b_c^2) + C sum_i log(1 + exp(-y_ic (w_c x_i + b_c))),  y_ic = +-1,
-    multinomial   1/2 sum_c |w_c|^2     - C sum_i log softmax_c(w_c x_i + b_c) at i's own class.
+    1/2 (|w_c|^2 + b_c^2) + C sum_i log(1 + exp(-y_ic (w_c x_i + b_c))),    y_ic = +-1.
 
-The first is scikit-learn's default of 2019 (liblinear: the intercept is penalised), and the
-classes are independent problems. The second is its default today. Both are solved to convergence,
-so that a score does not depend on where a solver stops.
-
-One-vs-rest runs Newton's method on every class side by side: the products of pairs of columns are
-formed once, and a matrix product with the curvatures p (1 - p) gives the Hessians of all classes.
-The multinomial Hessian couples classes: its Newton step comes from conjugate gradients, scaled by
-those same blocks. With many columns both take conjugate gradients, scaled by diagonals.
+This is scikit-learn's default of 2019 (liblinear: the intercept is penalised); classes are problems
+of their own. It is solved to convergence, so that a score does not depend on where a solver stops.
+With few columns all problems are solved side by side by Newton's method: see `irls`. With many, the
+Newton step comes from conjugate gradients, scaled by diagonals. Today's default is in `softmax`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
+from unweave.metrics.irls import Task, cross_validated_path, fit_tasks
 from unweave.types import Float, Int, UserError
 
 MAX_COLUMNS = 32
@@ -35,6 +32,12 @@ MAX_PRODUCTS = 500
 
 GRADIENT_TOLERANCE = 1e-9
 """A class is solved when its gradient has shrunk to this part of the gradient at zero weights."""
+
+MARGIN_TOLERANCE = 1e-5
+"""With few columns, when a step moves margins by this part of them; that step is still taken."""
+
+ROUGH = 1e-3, 1e-5
+"""The same two, of margins and of gradients, where only a choice of strength depends on them."""
 
 FREE = 1e-9
 """The penalty of an intercept that has none: enough to end where a class has no rows at all."""
@@ -51,86 +54,75 @@ def fit_one_vs_rest(features: np.ndarray, classes: Int[np.ndarray, " sample"], n
 
     With two classes the weights of one are those of the other with the sign changed. A class
     without rows gets a classifier that says no. `strength` may differ from class to class; `start`
-    has weights to begin with, those of a neighbouring strength for instance.
+    has weights to begin with, those of a neighbouring strength for instance. `tolerance` is that of
+    gradients, with many columns.
     """
-    _check(features, strength)
+    check(features, strength)
     strengths = np.broadcast_to(np.asarray(strength, dtype=np.float64), (num_classes,))[:, None]
     start = np.zeros((num_classes, features.shape[1] + 1)) if start is None else start
+    penalty = _penalty(features, penalise_intercept)
+    if len(penalty) <= MAX_COLUMNS:
+        return fit_tasks(features, [(classes, num_classes)], strengths, penalty, start,
+                         MARGIN_TOLERANCE)
     columns = np.vstack([np.asarray(features, dtype=np.float64).T, np.ones(len(features))])
     block = max(1, VALUES_AT_ONCE // len(features))
-    starts = range(0, num_classes, block)
-    penalty = np.ones(len(columns))
-    if not penalise_intercept:
-        penalty[-1] = FREE
     parts = [_newton(columns, classes[None] == np.arange(s, min(s + block, num_classes))[:, None],
                      strengths[s:s + block], penalty, start[s:s + block], tolerance)
-             for s in starts]
+             for s in range(0, num_classes, block)]
     return np.concatenate(parts)
 
 
-def one_vs_rest_path(features: np.ndarray, classes: Int[np.ndarray, " sample"], num_classes: int,
-                     strengths: np.ndarray, *, tolerance: float) -> np.ndarray:
-    """Weights `[strength, class, column]` for rising strengths, the intercepts not penalised.
+def fit_one_vs_rest_tasks(features: np.ndarray, tasks: Sequence[Task], *,
+                          strength: float = 1.0) -> list[Weights]:
+    """`fit_one_vs_rest` for several tasks on the same rows, which share what they can."""
+    numbers = [number for _, number in tasks]
+    if features.shape[1] + 1 > MAX_COLUMNS:
+        return [fit_one_vs_rest(features, *task, strength=strength) for task in tasks]
+    check(features, strength)
+    start = np.zeros((sum(numbers), features.shape[1] + 1))
+    made = fit_tasks(features, tasks, np.full((len(start), 1), strength),
+                     _penalty(features, True), start, MARGIN_TOLERANCE)
+    return np.split(made, np.cumsum(numbers)[:-1])
 
-    Small problems are solved side by side. Large ones start where the strength before ended.
+
+def cross_validated_one_vs_rest(features: np.ndarray, tasks: Sequence[Task],
+                                strengths: np.ndarray, num_folds: int) -> list[Weights]:
+    """One-vs-rest weights, each class with the C that answers its own question best.
+
+    Folds are consecutive rows; of equal Cs the least is taken; `strengths` rise. The intercept is
+    not penalised. This is scikit-learn's LogisticRegressionCV(cv=KFold(num_folds)) of 2019.
     """
-    if len(features) * num_classes * len(strengths) <= VALUES_AT_ONCE:
-        _check(features, strengths)
-        columns = np.vstack([np.asarray(features, dtype=np.float64).T, np.ones(len(features))])
-        own = np.tile(classes[None] == np.arange(num_classes)[:, None], (len(strengths), 1))
-        penalty = np.append(np.ones(len(columns) - 1), FREE)
-        start = np.zeros((len(own), len(columns)))
-        made = _newton(columns, own, np.repeat(strengths, num_classes)[:, None], penalty, start,
-                       tolerance)
-        return made.reshape(len(strengths), num_classes, len(columns))
-    path: list[np.ndarray] = []
-    for strength in strengths:
-        path.append(fit_one_vs_rest(features, classes, num_classes, strength=strength,
-                                    penalise_intercept=False, start=path[-1] if path else None,
-                                    tolerance=tolerance))
-    return np.stack(path)
+    check(features, strengths)
+    edges = fold_edges(len(features), num_folds)
+    numbers = [number for _, number in tasks]
+    features = np.asarray(features, dtype=np.float64)
+    if features.shape[1] + 1 <= MAX_COLUMNS:
+        path, right = cross_validated_path(features, tasks, strengths, _penalty(features, False),
+                                           edges, ROUGH[0])
+        best = np.round(right, 9).argmax(axis=1)
+        return np.split(path[best, np.arange(len(best))], np.cumsum(numbers)[:-1])
+    made = []
+    for classes, number in tasks:
+        right = np.zeros((number, len(strengths)))
+        for low, high in pairwise(edges):
+            rest = np.r_[0:low, high:len(features)]
+            own, weights = classes[low:high, None] == np.arange(number), None
+            for i, strength in enumerate(strengths):
+                weights = fit_one_vs_rest(features[rest], classes[rest], number, strength=strength,
+                                          penalise_intercept=False, start=weights,
+                                          tolerance=ROUGH[1])
+                yes = decisions(weights, features[low:high]) > 0
+                right[:, i] += (yes == own).mean(axis=0)
+        made.append(fit_one_vs_rest(features, classes, number, penalise_intercept=False,
+                                    strength=strengths[np.round(right, 9).argmax(axis=1)],
+                                    tolerance=ROUGH[1]))
+    return made
 
 
-def fit_multinomial(features: np.ndarray, classes: Int[np.ndarray, " sample"], num_classes: int, *,
-                    strength: float = 1.0) -> Weights:
-    """Weights of the softmax over classes; the intercepts, which sum to 0, are not penalised.
-
-    Two classes are scikit-learn's binary problem, with one penalised weight vector, the difference
-    of ours: a penalty twice that of the softmax.
-    """
-    _check(features, strength)
-    columns = np.vstack([np.asarray(features, dtype=np.float64).T, np.ones(len(features))])
-    strength = strength / 2 if num_classes == 2 else strength
-    penalty = np.append(np.ones(len(columns) - 1), 0.0)
-    blocks = _blocks(columns)
-    target = (classes[None] == np.arange(num_classes)[:, None]).astype(np.float64)
-    weights = np.zeros((num_classes, len(columns)))
-    margins = np.zeros(target.shape)
-    share = np.full(target.shape, 1.0 / num_classes)
-    gradient = strength * ((share - target) @ columns.T)
-    first = max(float(np.abs(gradient).max()), 1e-12)
-    for _ in range(MAX_STEPS):
-        error = float(np.abs(gradient).max()) / first
-        if error <= GRADIENT_TOLERANCE:
-            break
-        step = -_conjugate_gradients(
-            lambda v, p=share: v * penalty + strength * (_softmax_bend(p, v @ columns) @ columns.T),
-            # A class that nobody is in any doubt about has a flat intercept: a little is added.
-            blocks(strength * share * (1.0 - share), penalty + FREE), gradient, (0, 1),
-            min(0.1, error) ** 2)
-        slope, along, size = float((step * gradient).sum()), step @ columns, 1.0
-        for _ in range(20):
-            moved = margins + size * along
-            share = np.exp(moved - moved.max(axis=0))
-            share /= share.sum(axis=0)
-            change = (weights + size * step) * penalty + strength * ((share - target) @ columns.T)
-            new_slope = float((step * change).sum())
-            if new_slope <= -0.25 * slope:
-                break
-            size *= slope / (slope - new_slope)
-        weights, margins, gradient = weights + size * step, moved, change
-    weights[:, -1] -= weights[:, -1].mean()
-    return weights
+def fold_edges(num_rows: int, num_folds: int) -> list[int]:
+    """Where folds of consecutive rows begin, and the number of rows; the first have one more."""
+    return np.cumsum([0, *(len(fold) for fold in np.array_split(np.arange(num_rows), num_folds))]
+                     ).tolist()
 
 
 def decisions(weights: Weights, features: np.ndarray) -> Float[np.ndarray, "sample class"]:
@@ -149,8 +141,8 @@ def one_vs_rest_probabilities(values: Float[np.ndarray, "sample class"],
 
 def _newton(columns: np.ndarray, own: np.ndarray, strength: np.ndarray, penalty: np.ndarray,
             start: np.ndarray, tolerance: float) -> np.ndarray:
-    """Weights `[class, column]`; `columns` is `[column, row]` and `own` `[class, row]`."""
-    blocks = _blocks(columns)
+    """Weights `[class, column]`, for many columns `[column, row]`; `own` is `[class, row]`."""
+    solvers = blocks(columns)
     target = own.astype(np.float64)
     first = strength * ((0.5 - target) @ columns.T)
     enough = tolerance * np.maximum(np.abs(first).max(axis=1), 1e-12)
@@ -166,13 +158,10 @@ def _newton(columns: np.ndarray, own: np.ndarray, strength: np.ndarray, penalty:
         some = slice(None) if len(left) == len(own) else left
         curvature = share[some] * (1.0 - share[some])
         curvature *= strength[some]
-        solve = blocks(curvature, penalty)
-        if len(columns) <= MAX_COLUMNS:
-            step = -solve(gradient[some])
-        else:
-            step = -_conjugate_gradients(
-                lambda v, c=curvature: v * penalty + (v @ columns * c) @ columns.T,
-                solve, gradient[some], (1,), 1e-6)
+        solve = solvers(curvature, penalty)
+        step = -conjugate_gradients(
+            lambda v, c=curvature: v * penalty + (v @ columns * c) @ columns.T,
+            solve, gradient[some], (1,), 1e-6)
         slope = (step * gradient[some]).sum(axis=1)
         along = step @ columns
         size = np.ones(len(left))
@@ -192,7 +181,7 @@ def _newton(columns: np.ndarray, own: np.ndarray, strength: np.ndarray, penalty:
     return weights
 
 
-def _blocks(columns: np.ndarray) -> Callable[..., Solve]:
+def blocks(columns: np.ndarray) -> Callable[..., Solve]:
     """A function of curvatures `[class, row]` and a penalty that gives a solver of the Hessians.
 
     Each class has its own Hessian. Beyond `MAX_COLUMNS` only its diagonal is used: a scaling.
@@ -221,7 +210,7 @@ def _blocks(columns: np.ndarray) -> Callable[..., Solve]:
     return solver
 
 
-def _conjugate_gradients(product: Solve, scale: Solve, goal: np.ndarray, axes: tuple[int, ...],
+def conjugate_gradients(product: Solve, scale: Solve, goal: np.ndarray, axes: tuple[int, ...],
                          tolerance: float) -> np.ndarray:
     """The solution of `product(x) = goal`, as one problem or, with axis 1 alone, one a class."""
     solution = np.zeros_like(goal)
@@ -244,13 +233,6 @@ def _conjugate_gradients(product: Solve, scale: Solve, goal: np.ndarray, axes: t
     return solution
 
 
-def _softmax_bend(share: np.ndarray, along: np.ndarray) -> np.ndarray:
-    """The derivative of the softmax `[class, row]` along a change of its margins."""
-    bend = share * along
-    bend -= share * bend.sum(axis=0)
-    return bend
-
-
 def _sigmoid(values: np.ndarray) -> np.ndarray:
     shares = np.negative(values)
     with np.errstate(over="ignore"):
@@ -259,7 +241,12 @@ def _sigmoid(values: np.ndarray) -> np.ndarray:
     return np.reciprocal(shares, out=shares)
 
 
-def _check(features: np.ndarray, strength: float | np.ndarray) -> None:
+def _penalty(features: np.ndarray, intercept: bool) -> np.ndarray:
+    return np.append(np.ones(features.shape[1]), 1.0 if intercept else FREE)
+
+
+def check(features: np.ndarray, strength: float | np.ndarray) -> None:
+    """Refuses strengths that are not positive, and codes that cannot be multiplied."""
     if not np.all(np.asarray(strength) > 0):
         raise UserError(f"strength must be above 0, got {strength}")
     if float(np.abs(features).max(initial=0.0)) > 1e100:
