@@ -209,6 +209,27 @@ def test_train_score_and_again(capsys, tmp_path):
     assert {"z0", "z9", "position_x"} <= {r["name"] for r in json.loads(out)}
 
 
+def test_udr_of_arrays(capsys, tmp_path):
+    rows = np.random.default_rng(0).normal(size=(200, 3))
+    noise = np.random.default_rng(1).normal(size=(200, 3))
+    np.savez(tmp_path / "runs.npz", codes=[rows, rows[:, ::-1], -rows, noise],
+             kl=np.ones((4, 3)))
+    code, out, _ = run(capsys, "udr", str(tmp_path / "runs.npz"), "--json")
+    found = {(r["run"], r["name"]): r for r in json.loads(out)}
+    assert code == 0
+    assert len(found) == 8
+    assert found[0, "udr"]["value"] > 0.85 > 0.2 > found[3, "udr"]["value"]
+    assert found[0, "udr"]["low"] <= found[0, "udr"]["value"] <= found[0, "udr"]["high"]
+    np.savez(tmp_path / "one.npz", codes=rows)
+    code, _, err = run(capsys, "udr", str(tmp_path / "one.npz"))
+    assert code == 2
+    assert "must be [run, sample, latent], got the shape (200, 3)" in err
+    np.savez(tmp_path / "none.npz", factors=rows)
+    code, _, err = run(capsys, "udr", str(tmp_path / "none.npz"))
+    assert code == 2
+    assert "has no array 'codes' (it holds factors)" in err
+
+
 def test_correlations_of_arrays(capsys, tmp_path):
     rng = np.random.default_rng(0)
     factors = rng.integers(0, 5, size=(300, 2))

@@ -166,7 +166,8 @@ def score(
 @app.command()
 def udr(
     targets: Annotated[list[Path], typer.Argument(
-        help="Run folders, or folders of runs: two runs of one data set at least.")],
+        help="Run folders or folders of runs, two runs of one data set at least; or an npz with "
+        "arrays codes [run, sample, latent] and kl [run, latent].")],
     convention: Annotated[str, typer.Option(help="study2019 or paper.")] = "study2019",
     seed: Annotated[int, typer.Option(help="Seed of the evaluation's draws.")] = 0,
     num_points: Annotated[int | None, typer.Option(
@@ -178,10 +179,20 @@ def udr(
     Example: unweave udr runs/ID runs/ID runs/ID        or: unweave udr runs/
     """
     from unweave.report.tables import SCORE_COLUMNS, print_records, score_records
-    from unweave.studies.across import udr_of_runs
+    from unweave.studies.across import udr_of_file, udr_of_runs, without_diverged
     from unweave.studies.scoring import store_scores
 
-    runs = [run for target in targets for run in _runs_in(target)]
+    if len(targets) == 1 and targets[0].is_file():
+        records = [{"run": number, **record} for number, found in enumerate(
+                   udr_of_file(targets[0], convention=convention, seed=seed))
+                   for record in score_records(found)]
+        print_records(records, ("run", *SCORE_COLUMNS), as_json=as_json,
+                      title=f"{targets[0]} ({convention})")
+        return
+    runs = []
+    for target in targets:
+        found = _runs_in(target)
+        runs += found if (target / "config.json").exists() else without_diverged(found)
     overrides = {} if num_points is None else {"num_points": num_points}
     records = []
     for run, found in zip(runs, udr_of_runs(runs, convention=convention, seed=seed, progress=None,

@@ -10,7 +10,7 @@ from small import small_plan, train_small
 from unweave.metrics import METRICS, score, udr, udr_records
 from unweave.metrics.lasso import lasso
 from unweave.metrics.udr import udr_pairs
-from unweave.studies.across import udr_of_runs
+from unweave.studies.across import udr_of_runs, without_diverged
 from unweave.studies.scoring import store_scores
 from unweave.types import UserError
 
@@ -175,3 +175,5 @@ def test_runs_that_cannot_be_compared(sprites):
     run.info = {"status": "diverged", "diverged_at": 1}
     with pytest.raises(UserError, match="diverged at step 1"):
         udr_of_runs([run, other])
+    with pytest.warns(UserWarning, match=f"{run.run_id} diverged and is left out"):
+        assert without_diverged([run, other]) == [other]

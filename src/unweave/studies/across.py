@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from unweave.metrics.across import ACROSS_RUNS, udr_records
 from unweave.metrics.record import CONVENTIONS, Score
 from unweave.metrics.sampling import SpaceSource
+from unweave.studies.scoring import read_npz
 from unweave.training import Run
 from unweave.training.progress import display
 from unweave.types import UserError, unknown_name
@@ -33,6 +36,29 @@ def udr_of_runs(runs: Sequence[Run], *, convention: str = "study2019", seed: int
             divergences.append(run.kl_at(index, seed=seed))
     return udr_records(codes, divergences, names=[run.run_id for run in runs],
                        convention=convention, seed=seed, **overrides)
+
+
+def udr_of_file(path: str | Path, *, convention: str = "study2019", seed: int = 0,
+                **overrides: Any) -> list[list[Score]]:
+    """UDR of the arrays `codes` `[run, sample, latent]` and `kl` `[run, latent]` of an npz file.
+
+    Without `kl` every latent counts.
+    """
+    found = read_npz(path, ("codes",), ("kl",))
+    if found["codes"].ndim != 3:
+        raise UserError(f"{path}: codes of several runs must be [run, sample, latent], got the "
+                        f"shape {found['codes'].shape}")
+    return udr_records(found["codes"], found.get("kl"), convention=convention, seed=seed,
+                       **overrides)
+
+
+def without_diverged(runs: Sequence[Run]) -> list[Run]:
+    """The runs that have codes to compare, with a warning that names the others."""
+    gone = [run.run_id for run in runs if run.status == "diverged"]
+    if gone:
+        warnings.warn(f"{', '.join(gone)} diverged and {'is' if len(gone) == 1 else 'are'} left "
+                      "out", stacklevel=2)
+    return [run for run in runs if run.status != "diverged"]
 
 
 def _comparable(runs: Sequence[Run]) -> None:

@@ -69,18 +69,24 @@ def read_arrays(path: str | Path) -> tuple[np.ndarray, np.ndarray, np.ndarray | 
 
     Pickles are not loaded: names are kept as an array of strings.
     """
+    found = read_npz(path, ("codes", "factors"), ("factor_types",))
+    return found["codes"], found["factors"], found.get("factor_types")
+
+
+def read_npz(path: str | Path, needed: Sequence[str],
+             more: Sequence[str] = ()) -> dict[str, np.ndarray]:
+    """Arrays of an npz file by name; those of `more` only if they are there."""
+    how = (f"save {' and '.join(needed)} with "
+           f"numpy.savez(file, {', '.join(f'{name}=...' for name in needed)})")
     try:
         with np.load(path, allow_pickle=False) as archive:
             if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise UserError(f"{path} holds one array: save codes and factors with "
-                                "numpy.savez(file, codes=..., factors=...)")
-            missing = [k for k in ("codes", "factors") if k not in archive.files]
+                raise UserError(f"{path} holds one array: {how}")
+            missing = [k for k in needed if k not in archive.files]
             if missing:
                 held = ", ".join(archive.files) or "nothing"
-                raise UserError(f"{path} has no array {missing[0]!r} (it holds {held}): save both "
-                                "with numpy.savez(file, codes=..., factors=...)")
-            types = archive["factor_types"] if "factor_types" in archive.files else None
-            return archive["codes"], archive["factors"], types
+                raise UserError(f"{path} has no array {missing[0]!r} (it holds {held}): {how}")
+            return {k: archive[k] for k in (*needed, *more) if k in archive.files}
     except FileNotFoundError:
         raise UserError(f"{path} does not exist") from None
     except UserError:
@@ -89,5 +95,4 @@ def read_arrays(path: str | Path) -> tuple[np.ndarray, np.ndarray, np.ndarray | 
         if "Object arrays" in str(error):
             raise UserError(f"{path} holds an array of Python objects, which is never opened: save "
                             "numbers, or names as strings (array.astype(str))") from None
-        raise UserError(f"{path} is not a readable npz file ({error}): save codes and factors "
-                        "with numpy.savez(file, codes=..., factors=...)") from None
+        raise UserError(f"{path} is not a readable npz file ({error}): {how}") from None
