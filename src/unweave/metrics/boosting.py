@@ -25,12 +25,12 @@ equal output, whatever the number of threads. Features are seen in float32, and 
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass
 
 import numpy as np
 
 from unweave.metrics.compiled import compiled
+from unweave.metrics.threads import available_threads as available_threads
 from unweave.types import Float, Int
 
 NUM_STAGES = 100
@@ -112,13 +112,6 @@ def boost(features: Sorted, classes: Int[np.ndarray, " sample"], test: np.ndarra
                           raw, rows, raw_test, found)
         gains[features.kept] = found
     return Boosted(raw, raw_test, gains / (gains.sum() or 1.0))
-
-
-def available_threads() -> int:
-    """The cores this process may use, or OMP_NUM_THREADS if that is less."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    said = os.environ.get("OMP_NUM_THREADS", "")
-    return max(1, min(cores or 1, int(said) if said.isdigit() else cores or 1))
 
 
 def _boost(num_stages, in_turn, salt, min_impurity, classes, values, order, rank,

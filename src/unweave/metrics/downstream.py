@@ -15,16 +15,16 @@ scores about 0.6, and a multinomial regression 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from unweave.metrics.arrays import ArrayLike, as_codes, as_factors, varying
-from unweave.metrics.boosting import MIN_IMPURITY, UPDATES, available_threads, boost, sort_features
+from unweave.metrics.boosting import MIN_IMPURITY, UPDATES, boost, sort_features
 from unweave.metrics.logistic import cross_validated_one_vs_rest, decisions
 from unweave.metrics.record import Key, Metric
 from unweave.metrics.sampling import draw_split
 from unweave.metrics.softmax import cross_validated_multinomial
+from unweave.metrics.threads import side_by_side
 from unweave.types import Codes, Factors, Range, UserError, unknown_name
 
 SIZES = (10, 100, 1_000, 10_000)
@@ -137,12 +137,7 @@ def _boosting(codes: Codes, factors: Factors, test: np.ndarray, num_stages: int,
 
     # The factor with most classes takes longest: it goes first.
     order = np.argsort(-factors.max(axis=0), kind="stable").tolist()
-    threads = min(len(order), available_threads())
-    if threads == 1:
-        answers = {k: one(k) for k in order}
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            answers = dict(zip(order, pool.map(one, order)))
+    answers = dict(zip(order, side_by_side(one, order)))
     return [answers[k] for k in range(len(order))]
 
 

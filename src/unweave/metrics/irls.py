@@ -21,10 +21,14 @@ from itertools import pairwise
 
 import numpy as np
 
+from unweave.metrics.threads import available_threads, side_by_side
 from unweave.types import Float, Int
 
 VALUES_AT_ONCE = 1 << 16
 """Pieces have about this many (problem, row) pairs: two arrays of them fit the second cache."""
+
+WORTH_A_THREAD = 1 << 16
+"""As many (problem, row) pairs as make another thread worth its while."""
 
 LEAST_ROWS = 64
 MAX_STEPS = 100
@@ -58,8 +62,7 @@ class Design:
         values, vectors = np.linalg.eigh(moment / len(features))
         self.root = vectors * np.sqrt(np.maximum(values, 0.0))
         """Norms of weights times this are root mean squares of margins."""
-        most = num_problems * max((len(rows) for part in self.parts for rows, _, _ in part))
-        self._space = np.empty((2, most))
+        self.piece = max(len(rows) for part in self.parts for rows, _, _ in part)
 
     def _piece(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rows = np.ones((len(features), self.num_columns))
@@ -87,14 +90,14 @@ class Design:
         num = len(weights)
         first = np.zeros((len(self.parts), num, self.num_columns))
         second = np.zeros((len(self.parts), num, len(self.pairs[0]))) if curved else None
-        minus = -weights
+        minus, spaces = -weights, np.empty((2, num * self.piece))
         with np.errstate(over="ignore"):
             for part, pieces in enumerate(self.parts):
                 if without is not None and (without == part).all():
                     continue
                 for rows, columns, products in pieces:
                     share, bend = (space[:num * len(rows)].reshape(num, len(rows))
-                                   for space in self._space)
+                                   for space in spaces)
                     np.matmul(minus, columns, out=share)
                     np.exp(share, out=share)
                     share += 1.0
@@ -200,9 +203,17 @@ def fit_tasks(features: np.ndarray, tasks: Sequence[Task], strength: np.ndarray,
               penalty: np.ndarray, start: np.ndarray, tolerance: float,
               ) -> Float[np.ndarray, "problem column"]:
     """Weights of each class against the rest, those of all tasks one after another."""
-    design = Design(features, len(start))
+    groups = _groups(len(start), len(features))
+    design = Design(features, len(groups[0]))
     problems = Problems(design.own_sums(tasks)[0], strength, penalty)
-    return minimise(design, problems, start, tolerance)
+    return np.concatenate(side_by_side(
+        lambda some: minimise(design, problems.of(some), start[some], tolerance), groups))
+
+
+def _groups(num_problems: int, num_rows: int) -> list[np.ndarray]:
+    """Problems for each thread, as many threads as there is work for."""
+    work = max(1, num_problems * num_rows // WORTH_A_THREAD)
+    return np.array_split(np.arange(num_problems), min(available_threads(), work, num_problems))
 
 
 def cross_validated_path(features: np.ndarray, tasks: Sequence[Task], strengths: np.ndarray,
@@ -213,12 +224,24 @@ def cross_validated_path(features: np.ndarray, tasks: Sequence[Task], strengths:
     The latter are of yes or no on each part, from the other parts, averaged over parts.
     """
     num, num_parts = sum(number for _, number in tasks), len(edges) - 1
+    groups = _groups(num, len(features))
     # Few rows: the folds side by side, which takes more sums and fewer calls.
     together = num_parts if len(features) <= FEW_ROWS else 1
-    design = Design(features, num * together, edges)
+    design = Design(features, len(groups[0]) * together, edges)
     own = design.own_sums(tasks)
     member = np.concatenate([classes[None] == np.arange(number)[:, None]
                              for classes, number in tasks])
+    made = side_by_side(lambda some: _path(design, features, own[:, some], member[some], strengths,
+                                           penalty, together, tolerance), groups)
+    return np.concatenate([path for path, _ in made], axis=1), np.concatenate(
+        [right for _, right in made])
+
+
+def _path(design: Design, features: np.ndarray, own: np.ndarray, member: np.ndarray,
+          strengths: np.ndarray, penalty: np.ndarray, together: int,
+          tolerance: float) -> tuple[np.ndarray, np.ndarray]:
+    """The same for problems with these sums of columns over their own rows, `member`."""
+    num, num_parts = len(member), len(design.parts)
     weights = np.zeros((num, design.num_columns))
     known = design.sums(weights)
     path, right = [], np.zeros((num, len(strengths)))
@@ -235,7 +258,7 @@ def cross_validated_path(features: np.ndarray, tasks: Sequence[Task], strengths:
                             known=tuple(np.tile(sums, (1, together, 1)) for sums in known),
                             rate=NEARBY)
             for part, fitted in zip(parts, np.split(made, together)):
-                rows = slice(edges[part], edges[part + 1])
+                rows = slice(design.edges[part], design.edges[part + 1])
                 yes = fitted[:, :-1] @ features[rows].T + fitted[:, -1:] > 0
                 right[:, i] += (yes == member[:, rows]).mean(axis=1)
     return np.stack(path), right / num_parts
