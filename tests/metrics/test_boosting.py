@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from sklearn.ensemble import GradientBoostingClassifier
+from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
-from unweave.metrics.boosting import available_threads, boost, sort_features
+from unweave.metrics.boosting import available_threads, boost, boost_quantity, sort_features
 from unweave.metrics.dci import dci, weighted_purity
 from unweave.types import UserError
 
@@ -39,6 +39,22 @@ def test_is_scikit_learns_model_where_nothing_ties(num_classes):
         np.testing.assert_array_equal(ours.predicted(raw), theirs.predict(rows))
     # A split may tie even so, where it parts the same rows by another feature.
     np.testing.assert_allclose(ours.importances, theirs.feature_importances_, atol=2e-3)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e6])
+def test_a_quantity_is_scikit_learns_regression(scale):
+    rng = np.random.default_rng(1)
+    codes = rng.normal(size=(2600, 4))
+    values = scale * (codes[:, 0] + 0.5 * codes[:, 1] * codes[:, 2] + rng.normal(size=2600) + 7.0)
+    ours = boost_quantity(sort_features(codes[:2500]), values[:2500], codes[2500:], num_stages=20)
+    theirs = GradientBoostingRegressor(n_estimators=20, random_state=0)
+    theirs.fit(codes[:2500], values[:2500] / scale)
+    for rows, made in ((codes[:2500], ours.train), (codes[2500:], ours.test)):
+        np.testing.assert_allclose(made[0] / scale, theirs.predict(rows), atol=1e-6)
+    np.testing.assert_allclose(ours.importances, theirs.feature_importances_, atol=2e-3)
+    still = boost_quantity(sort_features(codes[:9]), np.full(9, 3.0), codes[9:12], num_stages=3)
+    assert still.test.tolist() == [[3.0] * 3]
+    assert still.importances.tolist() == [0.0] * 4
 
 
 @pytest.mark.parametrize("num_classes", [2, 4])

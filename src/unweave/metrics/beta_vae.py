@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from unweave.metrics.arrays import ArrayLike, as_array, as_codes, as_num_values
+from unweave.metrics.compiled import compiled
 from unweave.metrics.logistic import decisions, fit_one_vs_rest
 from unweave.metrics.record import Key, Metric
 from unweave.metrics.sampling import draw_pairs
@@ -23,6 +24,9 @@ from unweave.metrics.softmax import fit_multinomial
 from unweave.types import Codes, Float, Int, Range, UserError, unknown_name
 
 CLASSIFIERS = {"one_vs_rest": fit_one_vs_rest, "multinomial": fit_multinomial}
+
+MANY_LATENTS = 64
+"""Beyond this a compiled loop is faster than numpy."""
 
 VALUES_AT_ONCE = 1 << 16
 """Points are made in pieces of about this many (point, latent) pairs, which fit the cache."""
@@ -64,6 +68,11 @@ def mean_differences(codes: Codes, pairs: Int[np.ndarray, "point pair two"],
     """Mean absolute difference of the two codes of each pair, for each point and latent."""
     differences = np.empty((len(pairs), codes.shape[1]))
     codes = np.ascontiguousarray(codes)
+    if codes.shape[1] > MANY_LATENTS:
+        told = np.zeros(codes.shape[1], dtype=bool)
+        told[categorical] = True
+        compiled(_apart)(codes, pairs, told, differences)
+        return differences
     piece = max(1, VALUES_AT_ONCE // codes.shape[1])
     for start in range(0, len(pairs), piece):
         rows = np.ascontiguousarray(pairs[start:start + piece].transpose(1, 2, 0))
@@ -77,6 +86,24 @@ def mean_differences(codes: Codes, pairs: Int[np.ndarray, "point pair two"],
             total += apart
         differences[start:start + piece] = total
     return differences / pairs.shape[1]
+
+
+def _apart(codes, pairs, categorical, differences):
+    """The same in a loop, which for many latents waits less for memory."""
+    num_latents = codes.shape[1]
+    for p in range(len(pairs)):
+        total = differences[p]
+        total[:] = 0.0
+        for one, other in pairs[p]:
+            left, right = codes[one], codes[other]
+            for j in range(num_latents):
+                total[j] += abs(left[j] - right[j])
+        total /= pairs.shape[1]
+        for j in np.flatnonzero(categorical):
+            count = 0
+            for one, other in pairs[p]:
+                count += codes[one, j] != codes[other, j]
+            total[j] = count / pairs.shape[1]
 
 
 def _right(codes: ArrayLike, groups: ArrayLike, fixed: ArrayLike, num_train: int, classifier: str,

@@ -1,4 +1,4 @@
-"""Gradient-boosted trees for classification, exact and compiled: Friedman 2001, algorithm 6.
+"""Gradient-boosted trees, exact and compiled: Friedman 2001, algorithms 2 (quantities) and 6.
 
 The model is that of scikit-learn's GradientBoostingClassifier with its defaults (100 stages, depth
 3, learning rate 0.1, every split of every feature tried, midpoints as thresholds), written so that
@@ -12,9 +12,11 @@ each r_k (to one for K = 2), gives leaf L the Newton step
 
     (K - 1) / K  sum_L r / sum_L p (1 - p)        (without the factor for K = 2)
 
-and adds 0.1 of it to F_k. A split that takes sums S, n into S_l, n_l and S_r, n_r gains
-(n S_l - n_l S)^2 / (n n_l n_r), the decrease in squared error; the importance of a feature is the
-sum of its gains.
+and adds 0.1 of it to F_k. For a quantity y (`boost_quantity`) there is one score F, which begins at
+the mean of y; residuals are y - F, and a leaf is their mean: GradientBoostingRegressor.
+
+A split that takes sums S, n into S_l, n_l and S_r, n_r gains (n S_l - n_l S)^2 / (n n_l n_r), the
+decrease in squared error; the importance of a feature is the sum of its gains.
 
 Where features tie (copies of a latent), scikit-learn picks one by its random order of features. So
 does this one, in an order that is a function of factor, class, stage and node alone: equal input,
@@ -44,6 +46,9 @@ shares themselves. This is what scikit-learn 0.20 did for more than two classes.
 
 MIN_IMPURITY = float(np.finfo(np.float64).eps)
 """A node whose residuals have no more variance than this is a leaf; in scikit-learn 0.20, 1e-7."""
+
+
+NO_QUANTITY, NO_CLASSES = np.empty(0), np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -108,15 +113,40 @@ def boost(features: Sorted, classes: Int[np.ndarray, " sample"], test: np.ndarra
         inverse = 1.0 / np.maximum(np.arange(num_rows + 1), 1)
         found = np.zeros(len(features.kept))
         compiled(_boost)(num_stages, updates == "in_turn", salt, min_impurity, classes,
-                          features.values, features.order, features.rank, inverse,
-                          raw, rows, raw_test, found)
+                         NO_QUANTITY, features.values, features.order, features.rank, inverse,
+                         raw, rows, raw_test, found)
         gains[features.kept] = found
     return Boosted(raw, raw_test, gains / (gains.sum() or 1.0))
 
 
-def _boost(num_stages, in_turn, salt, min_impurity, classes, values, order, rank,
+def boost_quantity(features: Sorted, values: Float[np.ndarray, " sample"], test: np.ndarray, *,
+                   num_stages: int = NUM_STAGES, min_impurity: float = MIN_IMPURITY,
+                   salt: int = 0) -> Boosted:
+    """Boost trees for a quantity, by squared error; the scores are its predictions, `[1, row]`.
+
+    Trees see the quantity with mean 0 and deviation 1, so that `min_impurity` has no unit.
+    """
+    mean, deviation = float(values.mean()), float(values.std()) or 1.0
+    rows = np.ascontiguousarray(test.T[features.kept], dtype=np.float32)
+    raw, raw_test = np.zeros((1, len(values))), np.zeros((1, rows.shape[1]))
+    gains, found = np.zeros(features.num_features), np.zeros(len(features.kept))
+    if len(features.kept):
+        inverse = 1.0 / np.maximum(np.arange(len(values) + 1), 1)
+        compiled(_boost)(num_stages, False, salt, min_impurity, NO_CLASSES,
+                         (values - mean) / deviation, features.values, features.order,
+                         features.rank, inverse, raw, rows, raw_test, found)
+        gains[features.kept] = found
+    return Boosted(mean + deviation * raw, mean + deviation * raw_test,
+                   gains / (gains.sum() or 1.0))
+
+
+def _boost(num_stages, in_turn, salt, min_impurity, classes, quantity, values, order, rank,
            inverse, raw, test, raw_test, gains):
-    """All trees of a factor: adds to the scores `raw` and `raw_test`, and to `gains`."""
+    """All trees of a factor: adds to the scores `raw` and `raw_test`, and to `gains`.
+
+    With a `quantity`, trees are regressions on it, and `classes` are empty.
+    """
+    squared = len(quantity) > 0
     num_trees, num_rows = raw.shape
     num_features = len(order)
     before, after = np.empty_like(order), np.empty_like(order)
@@ -131,7 +161,10 @@ def _boost(num_stages, in_turn, salt, min_impurity, classes, values, order, rank
     weight = np.empty_like(raw)
     for tree in range(num_stages * num_trees):
         stage, k = tree // num_trees, tree % num_trees
-        if num_trees == 1:
+        if squared:
+            for i in range(num_rows):
+                g[i] = quantity[i] - raw[0, i]
+        elif num_trees == 1:
             for i in range(num_rows):
                 g[i] = classes[i] - 1.0 / (1.0 + math.exp(-raw[0, i]))
         else:
@@ -238,7 +271,7 @@ def _boost(num_stages, in_turn, salt, min_impurity, classes, values, order, rank
         for i in range(num_rows):
             size = abs(g[i])
             upper[node_of[i]] += g[i]
-            lower[node_of[i]] += size * (1.0 - size)
+            lower[node_of[i]] += 1.0 if squared else size * (1.0 - size)
         for node in range(15):
             value[node] = 0.0 if lower[node] < 1e-150 else 0.1 * upper[node] / lower[node]
             if num_trees > 1:

@@ -20,9 +20,16 @@ from __future__ import annotations
 import numpy as np
 
 from unweave.metrics.arrays import ArrayLike, as_array, as_codes, as_num_values, class_numbers
+from unweave.metrics.compiled import compiled
 from unweave.metrics.record import Key, Metric
 from unweave.metrics.sampling import draw_votes
 from unweave.types import Codes, Float, Int, Range, UserError
+
+RATIOS_AT_ONCE = 1 << 23
+"""Of (vote, latent) pairs: 64 megabytes."""
+
+MANY_LATENTS = 64
+"""Beyond this a compiled loop is faster than numpy."""
 
 VALUES_AT_ONCE = 1 << 18
 """Votes are counted in pieces of about this many (vote, latent) pairs, which fit the cache."""
@@ -83,6 +90,10 @@ def group_variances(codes: Codes, groups: Int[np.ndarray, "group member"],
     variance 0 exactly, and no array of [group, member, latent] is ever made.
     """
     num_groups, size = groups.shape
+    if codes.shape[1] > MANY_LATENTS:
+        variances = np.empty((num_groups, codes.shape[1]))
+        compiled(_spread)(np.ascontiguousarray(codes), groups, variances)
+        return variances
     variances = np.empty((num_groups, codes.shape[1]))
     piece = max(1, VALUES_AT_ONCE // codes.shape[1])
     for start in range(0, num_groups, piece):
@@ -96,6 +107,45 @@ def group_variances(codes: Codes, groups: Int[np.ndarray, "group member"],
             squares += offset
         variances[start:start + piece] = (squares - total * total / size) / (size - 1)
     return np.maximum(variances, 0.0)
+
+
+def _spread(codes, groups, variances):
+    """The same as below, without waiting for memory: many latents at a time fit no cache."""
+    num_latents, size = codes.shape[1], groups.shape[1]
+    total, squares = np.empty(num_latents), np.empty(num_latents)
+    for g in range(len(groups)):
+        origin = codes[groups[g, 0]]
+        total[:], squares[:] = 0.0, 0.0
+        for m in range(1, size):
+            row = codes[groups[g, m]]
+            for j in range(num_latents):
+                offset = np.float64(row[j]) - np.float64(origin[j])
+                total[j] += offset
+                squares[j] += offset * offset
+        for j in range(num_latents):
+            spread = (squares[j] - total[j] * total[j] / size) / (size - 1)
+            variances[g, j] = max(spread, 0.0)
+
+
+def winners(codes: Codes, groups: Int[np.ndarray, "group member"], scale: np.ndarray,
+            categorical: dict[int, np.ndarray]) -> Int[np.ndarray, " group"]:
+    """The latent that varies least in each group, compared with its `scale`.
+
+    Groups are taken in pieces, so that no array of [group, latent] is ever made of all of them.
+    `categorical` has the codes of categorical latents by column.
+    """
+    winner = np.empty(len(groups), dtype=np.int64)
+    piece = max(1, RATIOS_AT_ONCE // codes.shape[1])
+    for start in range(0, len(groups), piece):
+        some = groups[start:start + piece]
+        variances = group_variances(codes, some)
+        for j, column in categorical.items():
+            variances[:, j] = gini_variances(column, some)
+        ratio = variances / np.where(scale > 0, scale, 1.0)
+        # A latent without variance that was not dropped (threshold 0) wins, as 0 / 0 did in 2019.
+        ratio[:, scale == 0] = -1.0
+        winner[start:start + piece] = np.argmin(ratio, axis=1)
+    return winner
 
 
 def gini_variances(column: np.ndarray, groups: Int[np.ndarray, "group member"],
@@ -147,13 +197,8 @@ def _votes(codes: ArrayLike, groups: ArrayLike, fixed: ArrayLike, num_train: int
         return empty, empty, 0
     kept = codes if keep.all() else np.ascontiguousarray(codes[:, keep])
     scale = scale[keep]
-    variances = group_variances(kept, groups)
-    for j in categorical[keep[categorical]]:
-        variances[:, keep[:j].sum()] = gini_variances(codes[:, j], groups)
-    ratio = variances / np.where(scale > 0, scale, 1.0)
-    # A latent without variance that was not dropped (threshold 0) wins, as 0 / 0 did in 2019.
-    ratio[:, scale == 0] = -1.0
-    winner = np.argmin(ratio, axis=1)
+    winner = winners(kept, groups, scale, {int(keep[:j].sum()): codes[:, j]
+                                           for j in categorical[keep[categorical]]})
     votes = winner * num_factors + fixed
     train, test = (np.bincount(part, minlength=num_active * num_factors)
                    .reshape(num_active, num_factors) for part in np.split(votes, [num_train]))
