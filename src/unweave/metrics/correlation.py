@@ -25,6 +25,8 @@ from unweave.metrics.resampling import bootstrap_of
 from unweave.metrics.sampling import draw_points
 from unweave.types import Codes, Float, Int, Range
 
+LATENTS_AT_ONCE = 1024
+
 
 class Correlations(NamedTuple):
     """Pearson's correlations; 0 for what never varies."""
@@ -58,13 +60,30 @@ def correlations(codes: ArrayLike, factors: ArrayLike, *,
 
 def _of_values(codes: Codes, values: Float[np.ndarray, "sample factor"]) -> Correlations:
     left = _unit(codes)
+    return Correlations(np.clip(left.T @ left, -1.0, 1.0), _with_factors(codes, values))
+
+
+def _with_factors(codes: Codes, values: Float[np.ndarray, "sample factor"],
+                  ) -> Float[np.ndarray, "latent factor"]:
     known = ~np.isnan(values)
     if known.all():
-        across = left.T @ _unit(values)
+        across = _unit(codes).T @ _unit(values)
     else:
         across = np.stack([_unit(codes[rows]).T @ _unit(column[rows, None])[:, 0]
                            for column, rows in zip(values.T, known.T)], axis=1)
-    return Correlations(np.clip(left.T @ left, -1.0, 1.0), np.clip(across, -1.0, 1.0))
+    return np.clip(across, -1.0, 1.0)
+
+
+def _between(codes: Codes) -> float:
+    """The mean absolute correlation of two latents, in strips: the matrix may be too large."""
+    unit = _unit(codes)
+    num = unit.shape[1]
+    total = 0.0
+    for start in range(0, num, LATENTS_AT_ONCE):
+        strip = np.abs(np.clip(unit[:, start:start + LATENTS_AT_ONCE].T @ unit, -1.0, 1.0))
+        strip[np.arange(len(strip)), start + np.arange(len(strip))] = 0.0
+        total += float(strip.sum())
+    return total / max(num * (num - 1), 1)
 
 
 def followers(table: Correlations) -> Followers:
@@ -86,17 +105,14 @@ def correlation(codes: ArrayLike, factors: ArrayLike, *,
     codes = as_codes(codes).astype(np.float64)
     values = as_labels(factors, len(codes), factor_types).values
     ranks = [np.where(np.isnan(c), -1, np.unique(c, return_inverse=True)[1]) for c in values.T]
-    table = _of_values(codes, values[:, varying(np.stack(ranks, axis=1).astype(np.int64))])
-    own = np.abs(followers(table).correlation)
+    across = _with_factors(codes, values[:, varying(np.stack(ranks, axis=1).astype(np.int64))])
+    own = np.abs(across[np.abs(across).argmax(axis=0)])
     others = np.where(np.eye(len(own), dtype=bool), 0.0, own)
-    varied = (codes != codes[:1]).any(axis=0)
-    between = np.abs(table.latents[np.ix_(varied, varied)])
-    num = len(between)
-    apart = between[~np.eye(num, dtype=bool)].sum() / max(num * (num - 1), 1)
+    apart = _between(codes[:, (codes != codes[:1]).any(axis=0)])
     # Rounding of sums of squares: 1 is 1.
     return {"correlation.factors": float(np.diag(own).mean().round(12)),
             "correlation.others": float(others.max(axis=1).mean().round(12)),
-            "correlation.latents": float(apart.round(12))}
+            "correlation.latents": round(apart, 12)}
 
 
 def _unit(columns: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ from unweave.metrics.arrays import ArrayLike, as_codes, as_labels, varying
 from unweave.metrics.labels import Labels
 from unweave.metrics.record import Key, Metric
 from unweave.metrics.sampling import draw_split
-from unweave.metrics.svm import fit_latent, predict_latent
+from unweave.metrics.svm import fit_latents, predict_latent
 from unweave.types import Codes, Factors, Float, Range, UserError
 
 LARGEST = 1e100
@@ -168,9 +168,9 @@ def _right(codes: Codes, column: np.ndarray, num_train: int,
     train = np.flatnonzero(known[:num_train])
     names, labels = np.unique(column[train], return_inverse=True)
     right = np.empty((len(test), codes.shape[1]), dtype=bool)
-    for j, x in enumerate(np.ascontiguousarray(codes.T)):
-        solution = fit_latent(x[train], labels, len(names), cost)
-        right[:, j] = names[predict_latent(x[test], solution)] == column[test]
+    lines = fit_latents(codes[train], labels, len(names), cost)
+    for j, x in enumerate(np.ascontiguousarray(codes[test].T)):
+        right[:, j] = names[predict_latent(x, lines[j])] == column[test]
     return right, known[start:]
 
 

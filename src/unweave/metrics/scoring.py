@@ -89,7 +89,8 @@ class Plan:
                                             NUM_REPLICATES)
         records = []
         for key, value in values.items():
-            said = metric.keys[key]
+            # Settings may make keys that were not declared: downstream sizes. They are alike.
+            said = metric.keys.get(key, next(iter(metric.keys.values())))
             low, high = _interval(value, replicates.get(key), said.range.low, said.range.high)
             records.append(Score(
                 key=key, value=value, low=low, high=high, chance=chance.get(key),

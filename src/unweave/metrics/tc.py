@@ -10,12 +10,15 @@ of a white code has a TC of 0.
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
 from unweave.metrics.arrays import ArrayLike, as_codes
 from unweave.metrics.record import Key, Metric
 from unweave.metrics.resampling import bootstrap_of
 from unweave.metrics.sampling import draw_points
+from unweave.metrics.spectrum import gram_eigenvalues
 from unweave.types import Range
 
 LEAST_EIGENVALUE = 1e-12
@@ -27,7 +30,8 @@ def tc(codes: ArrayLike, factors: ArrayLike | None = None) -> dict[str, float]:
 
     Constant latents are independent of everything and change nothing. One latent, or none that
     varies, has a TC of 0. Where a latent is a linear function of others the TC is infinite: it is
-    bounded here, as eigenvalues of the correlation matrix count as 1e-12 at least.
+    bounded here, as eigenvalues of the correlation matrix count as 1e-12 at least. With as many
+    latents as rows that is always so, and a warning says it.
 
     >>> tc([[0, 0], [0, 1], [1, 0], [1, 1]])
     {'tc.mean': 0.0}
@@ -36,10 +40,14 @@ def tc(codes: ArrayLike, factors: ArrayLike | None = None) -> dict[str, float]:
     varied = codes[:, (codes != codes[:1]).any(axis=0)]
     if varied.shape[1] < 2:
         return {"tc.mean": 0.0}
+    if varied.shape[1] >= len(varied):
+        warnings.warn(f"{len(varied)} rows cannot tell the covariance of {varied.shape[1]} latents "
+                      "apart from one without full rank: their total correlation is only a bound "
+                      "that grows with the number of latents", stacklevel=3)
     centred = varied - varied.mean(axis=0)
     centred /= np.abs(centred).max(axis=0)  # squares of any codes are then in range
     unit = centred / np.sqrt((centred ** 2).sum(axis=0))
-    eigenvalues = np.maximum(np.linalg.eigvalsh(unit.T @ unit), LEAST_EIGENVALUE)
+    eigenvalues = np.maximum(gram_eigenvalues(unit), LEAST_EIGENVALUE)
     return {"tc.mean": float(max(0.0, -0.5 * np.log(eigenvalues).sum()))}
 
 

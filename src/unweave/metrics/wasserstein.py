@@ -17,6 +17,7 @@ from unweave.metrics.arrays import ArrayLike, as_codes
 from unweave.metrics.record import Key, Metric
 from unweave.metrics.resampling import bootstrap_of
 from unweave.metrics.sampling import draw_points
+from unweave.metrics.spectrum import gram_eigenvalues
 from unweave.types import Range, UserError
 
 
@@ -34,14 +35,15 @@ def wasserstein(codes: ArrayLike, factors: ArrayLike | None = None) -> dict[str,
         return {"wasserstein.mean": 0.0, "wasserstein.normalised": 0.0}
     centred = varied - varied.mean(axis=0)
     with np.errstate(over="ignore", invalid="ignore"):
-        covariance = centred.T @ centred / (len(codes) - 1)
-        root = np.sqrt(np.diag(covariance))
-        inner = covariance * np.outer(root, root)
-    if not np.isfinite(inner).all():
+        root = np.sqrt((centred ** 2).sum(axis=0) / (len(codes) - 1))
+        # D^1/2 S D^1/2 is the Gram matrix of this table.
+        scaled = centred * (root / np.sqrt(len(codes) - 1))
+        size = np.abs(scaled).max() ** 2 * len(codes)
+    if not np.isfinite(size):
         raise UserError("codes are too large for their covariance: rescale them")
     total = float(root @ root)
     # The matrix is positive semi-definite: the trace of its root is that of its eigenvalues'.
-    roots = np.sqrt(np.maximum(np.linalg.eigvalsh(inner), 0.0)).sum()
+    roots = np.sqrt(gram_eigenvalues(scaled)).sum()
     distance = float(max(2.0 * total - 2.0 * roots, 0.0))
     return {"wasserstein.mean": distance, "wasserstein.normalised": distance / total}
 
