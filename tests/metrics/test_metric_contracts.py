@@ -73,6 +73,9 @@ PROPERTIES = {
                          tolerance=0.2, copy=0.08),
     "dcimig": Properties(ceiling=1.0, chance=0.0, duplicates_cost=False, missing=0.75),
     "dci": Properties(ceiling=1.0, chance=0.0, duplicates_cost=False, missing=0.95),
+    # Noise shares little with any factor, and not equally little.
+    "infomec": Properties(ceiling=1.0, chance=0.2, duplicates_cost=False, missing=0.95,
+                          tolerance=0.2),
     # Noise without bounds scores more than shuffled values, each of which is as far as can be.
     "irs": Properties(ceiling=1.0, chance=0.15, duplicates_cost=False, missing=0.8, tolerance=0.2,
                       scale_free=False),

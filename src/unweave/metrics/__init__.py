@@ -16,6 +16,7 @@ from unweave.metrics.downstream import downstream
 from unweave.metrics.entangle import entangle
 from unweave.metrics.explicitness import explicitness
 from unweave.metrics.factor_vae import factor_vae
+from unweave.metrics.infomec import infomec
 from unweave.metrics.irs import irs
 from unweave.metrics.jemmig import jemmig
 from unweave.metrics.mig import mig
@@ -52,6 +53,7 @@ __all__ = [
     "explicitness",
     "factor_vae",
     "followers",
+    "infomec",
     "irs",
     "jemmig",
     "mig",

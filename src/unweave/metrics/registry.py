@@ -10,6 +10,7 @@ from unweave.metrics.dcimig import METRIC as DCIMIG
 from unweave.metrics.downstream import METRIC as DOWNSTREAM
 from unweave.metrics.explicitness import METRIC as EXPLICITNESS
 from unweave.metrics.factor_vae import METRIC as FACTOR_VAE
+from unweave.metrics.infomec import METRIC as INFOMEC
 from unweave.metrics.irs import METRIC as IRS
 from unweave.metrics.jemmig import METRIC as JEMMIG
 from unweave.metrics.mig import METRIC as MIG
@@ -33,6 +34,7 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in (
     MIG_SUP,
     JEMMIG,
     DCIMIG,
+    INFOMEC,
     IRS,
     TC,
     WASSERSTEIN,
