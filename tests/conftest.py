@@ -1,16 +1,32 @@
-"""Shapes in types are checked here: the hook turns jaxtyping annotations into assertions."""
+"""Shapes in types are checked here: the hook turns jaxtyping annotations into assertions.
 
+Without a GPU, Triton's interpreter runs the kernels, on tensors of the CPU.
+"""
+
+import os
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import torch
 
-import unweave.cli  # noqa: F401 - first: typer reads the signatures that the hook would wrap
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported
+
+import unweave.cli
+
+if find_spec("triton"):  # likewise: kernels are compiled from their source
+    import unweave.kernels.gather
+    import unweave.kernels.layers
+    import unweave.kernels.philox  # noqa: F401
 
 if find_spec("beartype") and find_spec("jaxtyping"):  # `make test` installs both
     from jaxtyping import install_import_hook
 
     _hook = install_import_hook("unweave", "beartype.beartype")
+
+
+
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

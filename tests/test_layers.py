@@ -8,7 +8,7 @@ import pytest
 import unweave
 
 ROOT = Path(unweave.__file__).parent
-FLOOR = {"types", "factors", "random", "version"}
+FLOOR = {"types", "factors", "random", "version", "kernels"}
 ALLOWED = {
     "data": FLOOR,
     "nn": FLOOR,
@@ -19,7 +19,8 @@ ALLOWED = {
     "report": FLOOR | {"config", "data", "nn", "objectives", "metrics", "training", "studies"},
     "types": set(),
     "factors": {"types"},
-    "random": set(),
+    "random": {"kernels"},
+    "kernels": set(),
     "config": {"types"},
     "version": set(),
 }

@@ -11,6 +11,8 @@ share their numbers whatever their method and strength: comparisons between them
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import math
 from collections.abc import Sequence
 from enum import IntEnum
@@ -22,6 +24,12 @@ from torch import Tensor
 _MUL = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _LOW = 0xFFFFFFFF
+
+
+@functools.cache
+def has_triton() -> bool:
+    """Whether Triton, which makes the numbers on a GPU faster, can be imported."""
+    return importlib.util.find_spec("triton") is not None
 
 
 class Purpose(IntEnum):
@@ -65,9 +73,16 @@ class Streams:
         self.device = torch.device(device)
         words = [(s & _LOW, s >> 32 & _LOW) for s in self.seeds]
         self._key = torch.tensor(words, dtype=torch.int64, device=self.device)
+        # The same 64 bits as one number, whose sign a device does not care for.
+        self._whole = self._key[:, 0] | self._key[:, 1] << 32
 
     def bits(self, purpose: Purpose, step: int | Tensor, count: int) -> Tensor:
         """`[M, count]` words of 32 random bits, as int64."""
+        if self.device.type == "cuda" and count and has_triton():
+            from unweave.kernels.philox import bits
+
+            now = torch.as_tensor(step, dtype=torch.int64, device=self.device).reshape(-1)
+            return bits(self._whole, int(purpose), now, count)
         blocks = -(-count // 4)
         position = torch.arange(blocks, dtype=torch.int64, device=self.device)[None, :]
         runs = len(self.seeds)

@@ -28,6 +28,7 @@ except ImportError:  # pragma: no cover - users without the dev extra
 
 ImageBatch = Float[Tensor, "*stack batch height width channel"]
 LatentBatch = Float[Tensor, "*stack batch latent"]
+ImageNats = Float[Tensor, "*stack batch"]
 PerRunTensor = Float[Tensor, "*stack"]
 IndexBatch = Int[Tensor, "*stack batch"]
 
@@ -86,6 +87,8 @@ class Forward(NamedTuple):
     """For methods with categorical latents: log-probabilities up to a constant, one entry each."""
     categories: tuple[LatentBatch, ...] = ()
     """Their relaxed one-hot samples, which the decoder sees beside `z`."""
+    nats: ImageNats | None = None
+    """-log p(x|z) of every image, where the trainer has it from a kernel of its own already."""
 
 
 class UserError(ValueError):

@@ -6,8 +6,8 @@ from unweave.nn.blueprint import Architecture, Buffer, Buffers, Conv, Dense, Nor
 from unweave.nn.cpu import has_bfloat16_units, keep_freed_memory
 from unweave.nn.critic import critic_logits, critic_parameters, init_critic
 from unweave.nn.init import init_buffers, init_params
-from unweave.nn.layers import conv, conv_transpose, linear, path
-from unweave.nn.passes import PRECISIONS, decode, encode_head
+from unweave.nn.layers import chosen_path, conv, conv_transpose, linear, path
+from unweave.nn.passes import PRECISIONS, decode, encode_head, image_nats
 
 __all__ = [
     "ARCHITECTURES",
@@ -19,6 +19,7 @@ __all__ = [
     "Dense",
     "Norm",
     "Parameter",
+    "chosen_path",
     "conv",
     "conv_transpose",
     "critic_logits",
@@ -26,6 +27,7 @@ __all__ = [
     "decode",
     "encode_head",
     "has_bfloat16_units",
+    "image_nats",
     "init_buffers",
     "init_critic",
     "init_params",

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from unweave.nn.batch_norm import norm
-from unweave.nn.layers import conv, conv_transpose, linear
+from unweave.nn.layers import Flow
 from unweave.types import Float, Params, UserError
 
 ImageShape = tuple[int, int, int]
@@ -145,24 +146,27 @@ class Architecture:
         x: Float[Tensor, "run batch height width channel"],
         buffers: Buffers | None = None,
         train: bool = False,
+        head_dtype: torch.dtype | None = None,
     ) -> Float[Tensor, "run batch _"]:
-        """The head `[run, batch, head_size]`. Computes in the type of x."""
-        h: Tensor = x
+        """The head `[run, batch, head_size]`. Computes in the type of x.
+
+        `head_dtype` is the type of the head where a path can give more than that of x.
+        """
+        flow = Flow(x)
         for layer in self.encoder:
             if isinstance(layer, Norm):
-                h = _normalise(layer, "encoder", params, h, buffers, train)
+                flow = Flow(_normalise(layer, "encoder", params, flow.result(), buffers, train))
                 continue
             weight, bias = _weights(params, "encoder", layer.name)
-            flat = h.flatten(2) if isinstance(layer, Dense) else h
-            if flat.shape[-1] != weight.shape[-2]:
+            is_dense = isinstance(layer, Dense)
+            inputs = math.prod(flow.shape[2:]) if is_dense else flow.shape[-1]
+            if inputs != weight.shape[-2]:
                 size = "x".join(map(str, x.shape[2:]))
                 raise UserError(f"images of {size} do not fit these weights of {self.name!r}: "
                                 "they were made for another image size")
-            if isinstance(layer, Dense):
-                h = linear(flat, weight, bias, activation=layer.activation)
-            else:
-                h = conv(h, weight, bias, activation=layer.activation)
-        return h
+            flow.add("linear" if is_dense else "conv", weight, bias, layer.activation,
+                     out_dtype=head_dtype if layer is self.encoder[-1] else None)
+        return flow.result()
 
     def decode(
         self,
@@ -171,31 +175,33 @@ class Architecture:
         image_shape: ImageShape | None = None,
         buffers: Buffers | None = None,
         train: bool = False,
+        logits_dtype: torch.dtype | None = None,
     ) -> Float[Tensor, "run batch _ _ _"]:
         """Logits `[run, batch, height, width, channel]`.
 
-        They are in the type of the weights, or in that of the code where the last layer is dense.
+        They are in `logits_dtype` (if None, the type of the weights), or in that of the code where
+        the last layer is dense and its path cannot give more.
         `image_shape` is needed only where the image is not square.
         """
-        h: Tensor = code
+        flow = Flow(code)
         last, start = self.decoder[-1], self._image_start()
         for layer in self.decoder:
             if isinstance(layer, Norm):
-                h = _normalise(layer, "decoder", params, h, buffers, train)
+                flow = Flow(_normalise(layer, "decoder", params, flow.result(), buffers, train))
                 continue
             weight, bias = _weights(params, "decoder", layer.name)
+            out_dtype = (logits_dtype or weight.dtype) if layer is last else None
             if isinstance(layer, Conv):
-                out_dtype = weight.dtype if layer is last else None
-                h = conv_transpose(
-                    h, weight, bias, activation=layer.activation, out_dtype=out_dtype)
+                flow.add("conv_transpose", weight, bias, layer.activation, out_dtype=out_dtype)
                 continue
-            if h.shape[-1] != weight.shape[-2]:
-                raise UserError(f"codes of {h.shape[-1]} numbers do not fit these weights of "
+            if flow.shape[-1] != weight.shape[-2]:
+                raise UserError(f"codes of {flow.shape[-1]} numbers do not fit these weights of "
                                 f"{self.name!r}: they were made for {weight.shape[-2]}")
-            h = linear(h, weight, bias, activation=layer.activation)
+            grid = None
             if layer is start or layer is last:
-                h = self._as_image(h, layer.features, image_shape)
-        return h
+                grid = self._grid(weight.shape[-1], layer.features, image_shape)
+            flow.add("linear", weight, bias, layer.activation, out_dtype=out_dtype, grid=grid)
+        return flow.result()
 
     def _image_start(self) -> Dense | None:
         """The dense layer whose output is the small image that the decoder's `Conv`s double."""
@@ -207,9 +213,10 @@ class Architecture:
                 found = layer
         return None
 
-    def _as_image(self, h: Tensor, channels: int | None, image_shape: ImageShape | None) -> Tensor:
-        """Give a dense layer's output its rows and columns; channels None: grey, or colour."""
-        size = h.shape[-1]
+    def _grid(
+        self, size: int, channels: int | None, image_shape: ImageShape | None
+    ) -> ImageShape:
+        """Rows, columns and channels of a dense layer's output; channels None: grey, or colour."""
         if image_shape is not None:
             scale = 2 ** sum(isinstance(layer, Conv) for layer in self.decoder)
             grid = (image_shape[0] // scale, image_shape[1] // scale)
@@ -223,7 +230,7 @@ class Architecture:
             if image_shape is not None:
                 wrong = f"these weights do not make images of {'x'.join(map(str, image_shape))}"
             raise UserError(f"{wrong}: pass the image_shape that they were made for")
-        return h.unflatten(-1, (*grid, channels))
+        return (*grid, channels)
 
     def _walk(
         self, image_shape: ImageShape, head_size: int, code_size: int

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from unweave.nn.blueprint import Parameter
 from unweave.nn.init import draw_params
-from unweave.nn.layers import linear
+from unweave.nn.layers import Flow
 from unweave.nn.passes import compute_types
 from unweave.random import Purpose, Streams
 from unweave.types import Float, Params
@@ -55,9 +55,10 @@ def critic_logits(
     They leave in float32 (float64 for float64 weights), as everything that objectives see.
     """
     inside, outside = compute_types(params, precision)
-    h: Tensor = z.to(inside)
+    flow = Flow(z.to(inside))
     last = len(params) // 2
     for number in range(1, last + 1):
         weight, bias = params[f"critic.dense{number}.weight"], params[f"critic.dense{number}.bias"]
-        h = linear(h, weight, bias, activation="none" if number == last else "leaky_relu")
-    return h.to(outside)
+        flow.add("linear", weight, bias, "none" if number == last else "leaky_relu",
+                 out_dtype=outside if number == last else None)
+    return flow.result().to(outside)

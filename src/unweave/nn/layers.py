@@ -13,22 +13,23 @@ A layer ends in an activation by name and may do without a bias (None).
 It computes in the type of its input; weights of another type (float32 masters under bfloat16
 activations) are cast on the way in and their gradients come back in the weights' own type.
 
-Two paths give the same numbers up to rounding. `general` is a handful of differentiable tensor
+Three paths give the same numbers up to rounding. `general` is a handful of differentiable tensor
 operations: any device, any float type, `torch.func.vmap`, second derivatives. `cpu` (in `cpu.py`)
-is for training in float32 and bfloat16 on a CPU.
+and `triton` (in `gpu.py`) are for training in float32 and bfloat16 on a CPU and on a GPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unweave.nn import cpu
+from unweave.nn import cpu, gpu
 from unweave.nn.cpu import LEAK
+from unweave.nn.gpu import Link
 from unweave.types import Float, UserError, unknown_name
 
 ACTIVATIONS = ("none", "relu", "leaky_relu", "tanh")
@@ -37,13 +38,17 @@ Kernel = Float[Tensor, "run row column big small"]
 BigImages = Float[Tensor, "run batch _ _ big"]
 SmallImages = Float[Tensor, "run batch _ _ small"]
 
-PATHS = ("auto", "general", "cpu")
+PATHS = ("auto", "general", "cpu", "triton")
 _path = "auto"
 
 
 @contextmanager
 def path(name: str) -> Iterator[None]:
-    """Choose the path of the layers inside a `with` block: "auto", "general" or "cpu"."""
+    """Choose the path of the layers inside a `with` block: one of PATHS.
+
+    "auto" takes the fastest that the device has. A layer without a kernel on the `triton` path
+    (channels that are neither few nor a power of two) takes the general one there.
+    """
     global _path
     if name not in PATHS:
         raise unknown_name("layer path", name, PATHS)
@@ -54,13 +59,75 @@ def path(name: str) -> Iterator[None]:
         _path = before
 
 
+def chosen_path(x: Tensor) -> str:
+    """The path that a layer with input x takes: "general", "cpu" or "triton"."""
+    if _path != "auto":
+        return _path
+    # Function transforms (vmap, jvp) cannot look into the hand-written gradients.
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        return "general"
+    if x.device.type == "cpu" and x.dtype in cpu.DTYPES:
+        return "cpu"
+    return "triton" if gpu.usable(x) else "general"
+
+
 def on_cpu_path(x: Tensor) -> bool:
     """Whether a layer with input x takes the CPU path."""
-    if _path != "auto":
-        return _path == "cpu"
-    # Function transforms (vmap, jvp) cannot look into the hand-written gradients.
-    transformed = torch._C._functorch.peek_interpreter_stack() is not None
-    return x.device.type == "cpu" and x.dtype in cpu.DTYPES and not transformed
+    return chosen_path(x) == "cpu"
+
+
+def _has_kernel(kind: str, x: Tensor, weight: Tensor) -> bool:
+    return chosen_path(x) == "triton" and gpu.fits(Link(kind), weight.shape)
+
+
+class Flow:
+    """Layers applied one after another, which the `triton` path takes as one chain.
+
+    `shape` is that of the output so far; `result` computes what is still outstanding.
+    """
+
+    def __init__(self, x: Tensor) -> None:
+        self._x, self.shape = x, tuple(x.shape)
+        self._links: list[Link] = []
+        self._weights: list[Tensor | None] = []
+
+    def add(self, kind: str, weight: Tensor, bias: Tensor | None, activation: str, *,
+            out_dtype: torch.dtype | None = None,
+            grid: tuple[int, int, int] | None = None) -> None:
+        """Apply `linear` (to flattened images), `conv` or `conv_transpose`; see those.
+
+        `grid`: height, width and channels that the output of `linear` takes.
+        """
+        runs, batch, *rest = self.shape
+        if not _has_kernel(kind, self._x, weight):
+            h = self.result()
+            if kind == "linear":
+                h = linear(h.flatten(2), weight, bias, activation=activation)
+                h = h.unflatten(-1, grid) if grid else h
+            elif kind == "conv":
+                h = conv(h, weight, bias, activation=activation)
+            else:
+                h = conv_transpose(h, weight, bias, activation=activation, out_dtype=out_dtype)
+            self._x, self.shape = h, tuple(h.shape)
+            return
+        check_activation(activation)
+        self._links.append(Link(kind, activation, out_dtype, grid))
+        self._weights += [weight, bias]
+        if kind == "linear":
+            self.shape = (runs, batch, *(grid or (weight.shape[-1],)))
+        elif kind == "conv":
+            _check(rest, weight, even=True)
+            self.shape = (runs, batch, rest[0] // 2, rest[1] // 2, weight.shape[-1])
+        else:
+            _check(rest, weight, even=False)
+            self.shape = (runs, batch, 2 * rest[0], 2 * rest[1], weight.shape[-2])
+
+    def result(self) -> Tensor:
+        """The output of everything that was added."""
+        if self._links:
+            self._x = gpu.chain(self._x, self._links, self._weights)
+            self._links, self._weights = [], []
+        return self._x
 
 
 def linear(
@@ -72,6 +139,8 @@ def linear(
 ) -> Float[Tensor, "run batch output"]:
     """`x @ weight + bias` for every run, and an activation."""
     check_activation(activation)
+    if _has_kernel("linear", x, weight):
+        return gpu.chain(x, [Link("linear", activation)], [weight, bias])
     if bias is None:
         bias = weight.new_zeros(weight.shape[0], weight.shape[-1])
     if on_cpu_path(x):
@@ -89,7 +158,9 @@ def conv(
 ) -> SmallImages:
     """Convolution with stride 2 that halves the image, and an activation."""
     check_activation(activation)
-    _check(x, weight, even=True)
+    _check(x.shape[2:], weight, even=True)
+    if _has_kernel("conv", x, weight):
+        return gpu.chain(x, [Link("conv", activation)], [weight, bias])
     if bias is None:
         bias = weight.new_zeros(weight.shape[0], weight.shape[-1])
     if on_cpu_path(x):
@@ -115,7 +186,9 @@ def conv_transpose(
     `out_dtype` is for a decoder's last layer: float32 logits from bfloat16 activations.
     """
     check_activation(activation)
-    _check(x, weight, even=False)
+    _check(x.shape[2:], weight, even=False)
+    if _has_kernel("conv_transpose", x, weight):
+        return gpu.chain(x, [Link("conv_transpose", activation, out_dtype)], [weight, bias])
     if bias is None:
         bias = weight.new_zeros(weight.shape[0], weight.shape[-2])
     out_dtype = out_dtype or x.dtype
@@ -143,12 +216,12 @@ def check_activation(name: str) -> None:
         raise unknown_name("activation", name, ACTIVATIONS)
 
 
-def _check(x: Tensor, weight: Tensor, *, even: bool) -> None:
+def _check(grid: Sequence[int], weight: Tensor, *, even: bool) -> None:
     rows, columns = weight.shape[1:3]
     if (rows, columns) not in ((4, 4), (2, 2)):
         raise UserError(f"a kernel of {rows}x{columns} is not known here: 4x4 and 2x2 are")
-    if even and (x.shape[2] % 2 or x.shape[3] % 2):
-        size = f"{x.shape[2]}x{x.shape[3]}"
+    if even and (grid[0] % 2 or grid[1] % 2):
+        size = f"{grid[0]}x{grid[1]}"
         raise UserError(f"an image of {size} cannot be halved: height and width must be even")
 
 

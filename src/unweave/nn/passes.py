@@ -10,7 +10,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from unweave.nn import gpu
 from unweave.nn.blueprint import Architecture, Buffers, ImageShape
+from unweave.nn.layers import chosen_path
 from unweave.types import Float, Params, unknown_name
 
 PRECISIONS = ("float32", "bfloat16")
@@ -32,7 +34,8 @@ def encode_head(
     `train` normalises by the batch and moves the buffers in place, where they are passed.
     """
     inside, outside = compute_types(params, precision)
-    return architecture.encode(params, x.to(inside), buffers, train).to(outside)
+    head = architecture.encode(params, x.to(inside), buffers, train, head_dtype=outside)
+    return head.to(outside)
 
 
 def decode(
@@ -50,12 +53,27 @@ def decode(
     `image_shape` is needed where it does not follow from the weights: images that are not square.
     """
     inside, outside = compute_types(params, precision)
-    return architecture.decode(params, code.to(inside), image_shape, buffers, train).to(outside)
+    logits = architecture.decode(params, code.to(inside), image_shape, buffers, train,
+                                 logits_dtype=outside)
+    return logits.to(outside)
+
+
+def image_nats(
+    logits: Float[Tensor, "run batch height width channel"],
+    x: Float[Tensor, "run batch height width channel"],
+    likelihood: str,
+) -> Float[Tensor, "run batch"] | None:
+    """-log p(x|z) of every image, if the path of the layers has a kernel for it, else None."""
+    if likelihood == "bernoulli" and chosen_path(logits) == "triton":
+        return gpu.bernoulli_nats(logits, x)
+    return None
 
 
 def compute_types(params: Params, precision: str) -> tuple[torch.dtype, torch.dtype]:
-    """The type inside the layers, and the type that leaves them."""
+    """The type inside the layers, and the type that leaves them: bfloat16 never does."""
     if precision not in PRECISIONS:
         raise unknown_name("precision", precision, PRECISIONS)
     outside = next(iter(params.values())).dtype
+    if outside == torch.bfloat16:  # a copy of float32 weights, made for the layers
+        outside = torch.float32
     return torch.bfloat16 if precision == "bfloat16" else outside, outside

@@ -3,6 +3,11 @@
 The trainer owns what a method's pure functions need: networks, optimisers, random numbers, and the
 running quantities that an objective returns. `terms["loss"].sum()` below, and its like for the
 critic, are the only lines that collapse the run axis.
+
+On a GPU a whole step, the draw of the batch and the sums of the curves included, is recorded once
+as a CUDA graph and replayed: launching its few hundred operations one by one would take longer
+than they do. Everything that changes from step to step therefore lives on the device, the number of
+the step too. The first steps run plainly, which lets libraries and compilers settle.
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ from unweave.training.adam import Adam
 from unweave.types import Forward, Params
 
 _DRAW_AHEAD = 32  # steps whose random numbers are made at once: a few large operations, not many
+_PLAIN_STEPS = 3  # before a CUDA graph is recorded
 
 
 def num_updates(config: RunConfig) -> int:
@@ -38,6 +44,7 @@ class Stack:
         self.configs = list(configs)
         first = self.configs[0]
         self.device, self.step, self.num_steps = device, 0, num_updates(first)
+        self.on_gpu = device.type == "cuda"
         self.method = METHODS[first.method]
         self.architecture = nn.ARCHITECTURES[first.architecture]
         self.images, self.dataset_size = dataset.on(device), len(dataset)
@@ -60,25 +67,56 @@ class Stack:
                                      first.init)
         self.buffers = nn.init_buffers(self.architecture, self.image_shape, *sizes,
                                        num_runs=len(self.configs), device=device)
-        self.optimiser = Adam(_trainable(self.params), [c.learning_rate for c in configs],
-                              beta1=first.adam_beta1, beta2=first.adam_beta2, eps=first.adam_eps)
+        self._weights = self._with_gradients(self.params)
+        self.optimiser = Adam(self.params, [c.learning_rate for c in configs],
+                              beta1=first.adam_beta1, beta2=first.adam_beta2, eps=first.adam_eps,
+                              copies=self._copies_of(self.params, self._weights))
         self.critic_params: Params = {}
         if self.method.critic is not None:
             plan = self.method.critic.plan(**pick(self.method.critic.plan, self.hyper))
             self._second_batch = plan.second_batch
             self.critic_params = nn.init_critic(size, plan.width, plan.depth, self.streams,
                                                 first.init)
-            self.critic_optimiser = Adam(_trainable(self.critic_params), plan.rate.tolist(),
-                                         beta1=plan.beta1, beta2=plan.beta2, eps=first.adam_eps)
+            self._critic_weights = self._with_gradients(self.critic_params)
+            self.critic_optimiser = Adam(
+                self.critic_params, plan.rate.tolist(), beta1=plan.beta1, beta2=plan.beta2,
+                eps=first.adam_eps,
+                copies=self._copies_of(self.critic_params, self._critic_weights))
         initial = self.method.state(size) if self.method.state is not None else {}
         self.state = {k: v.to(device).expand(len(self.configs), *v.shape).clone()
                       for k, v in initial.items()}
+        self._clock = torch.zeros((), dtype=torch.int64, device=device)
+        self._sums: dict[str, Tensor] = {}
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._num_plain = 0
 
     def __len__(self) -> int:
         return len(self.configs)
 
+    def _with_gradients(self, params: Params) -> Params:
+        """What the layers compute with: the weights, or on a GPU their bfloat16 copies.
+
+        A CPU run casts on the way in: there it costs nothing beside the products.
+        """
+        if self.on_gpu and self.configs[0].precision == "bfloat16":
+            params = {k: p.detach().to(torch.bfloat16) for k, p in params.items()}
+        for p in params.values():
+            p.requires_grad_()
+        return params
+
+    @staticmethod
+    def _copies_of(params: Params, weights: Params) -> Params | None:
+        return None if weights is params else weights
+
+    @property
+    def path(self) -> str:
+        """The path that the layers take here: see `nn.layers`."""
+        return nn.chosen_path(next(iter(self.params.values())))
+
     def _draw(self, purpose: Purpose, make: Callable[[Streams, Tensor], Tensor]) -> Tensor:
-        """Random numbers of this step, cut from a block that was made for several steps."""
+        """Random numbers of this step; on a CPU cut from a block that was made for several."""
+        if self.on_gpu:
+            return make(self.streams, self._clock)
         block, place = divmod(self.step, _DRAW_AHEAD)
         if purpose not in self._drawn or self._drawn[purpose][0] != block:
             steps = torch.arange(_DRAW_AHEAD, device=self.device) + block * _DRAW_AHEAD
@@ -97,25 +135,33 @@ class Stack:
         index = self._draw(batch, lambda s, t: s.integers(batch, t, size, first.batch_size))
         eps = self._draw(
             noise, lambda s, t: s.normal(noise, t, first.batch_size, first.num_latents))
-        x = self.images.batch(index, partial(self.streams.uniform, observation, self.step))
-        head = nn.encode_head(self.architecture, self.params, x, precision=first.precision,
+        now = self._clock if self.on_gpu else self.step
+        x = self.images.batch(index, partial(self.streams.uniform, observation, now))
+        head = nn.encode_head(self.architecture, self._weights, x, precision=first.precision,
                               buffers=buffers, train=True)
         uniform = self._uniform(Purpose.GUMBEL, self._num_uniform) if self._num_uniform else eps
         return x, self.method.posterior.draw(head, eps, uniform, self.hyper)
 
     def train_step(self) -> dict[str, Tensor]:
         """One update of every run; the objective's terms, detached."""
+        terms = self._update()
+        self.step += 1
+        return terms
+
+    def _update(self) -> dict[str, Tensor]:
+        """What happens in a step, without the host's count of them."""
         first = self.configs[0]
         x, drawn = self._encode(Purpose.BATCH, Purpose.NOISE, Purpose.OBSERVATION, self.buffers)
-        logits = nn.decode(self.architecture, self.params, drawn.decoder_input(),
+        logits = nn.decode(self.architecture, self._weights, drawn.decoder_input(),
                            image_shape=self.image_shape, precision=first.precision,
                            buffers=self.buffers, train=True)
         out = Forward(x, logits, drawn.z, drawn.mu, drawn.logvar, first.likelihood,
-                      drawn.category_logits, drawn.categories)
-        facts: dict[str, Any] = {"dataset_size": self.dataset_size, "step": self.step,
-                                 "state": self.state}
+                      drawn.category_logits, drawn.categories,
+                      nn.image_nats(logits, x, first.likelihood))
+        facts: dict[str, Any] = {"dataset_size": self.dataset_size, "state": self.state,
+                                 "step": self._clock if self.on_gpu else self.step}
         if self.critic_params:  # its weights are constants here: the encoder does not move it
-            facts["critic_logits"] = nn.critic_logits(frozen(self.critic_params), drawn.z,
+            facts["critic_logits"] = nn.critic_logits(frozen(self._critic_weights), drawn.z,
                                                       precision=first.precision)
         asked = {k: facts[k] for k in self._asked}
         terms = self.method.loss(out, **self._loss_letters, **asked)
@@ -123,9 +169,10 @@ class Stack:
         self.optimiser.step()
         if self.critic_params:
             terms = terms | self._critic_step(drawn.z.detach())
-        self.state = self.state | {k.removeprefix("state."): v.detach()
-                                   for k, v in terms.items() if k.startswith("state.")}
-        self.step += 1
+        for k, v in terms.items():
+            if k.startswith("state."):
+                self.state[k.removeprefix("state.")].copy_(v.detach())
+        self._clock += 1
         return {k: v.detach() for k, v in terms.items() if not k.startswith("state.")}
 
     def _critic_step(self, z: Tensor) -> dict[str, Tensor]:
@@ -137,23 +184,52 @@ class Stack:
                 other = self._encode(Purpose.CRITIC_BATCH, Purpose.CRITIC_NOISE,
                                      Purpose.CRITIC_OBSERVATION, None)[1].z
         real, made = critic.samples(z, other, self._uniform(Purpose.PERMUTATION, z.shape[-1]))
-        terms = critic.loss(nn.critic_logits(self.critic_params, real, precision=precision),
-                            nn.critic_logits(self.critic_params, made, precision=precision))
+        weights = self._critic_weights
+        terms = critic.loss(nn.critic_logits(weights, real, precision=precision),
+                            nn.critic_logits(weights, made, precision=precision))
         terms["critic_loss"].sum().backward()
         self.critic_optimiser.step()
         return terms
+
+    def _step_and_sum(self) -> None:
+        """A step whose terms are added to the sums behind the next point of the curves."""
+        for name, value in self._update().items():
+            if name in self._sums:
+                self._sums[name] += value
+            else:
+                self._sums[name] = value.clone()
+
+    def _run(self, num: int) -> None:
+        """`num` steps: on a GPU as a graph once it is recorded, else one by one."""
+        for _ in range(num):
+            if self._graph is not None:
+                self._graph.replay()
+            elif self.on_gpu and self._num_plain == _PLAIN_STEPS:
+                self._record()
+                self._graph.replay()
+            else:
+                self._step_and_sum()
+                self._num_plain += 1
+            self.step += 1
+
+    def _record(self) -> None:
+        """Record a step; recording does not execute it."""
+        graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize(self.device)
+        with torch.cuda.graph(graph):
+            self._step_and_sum()
+        self._graph = graph
 
     def advance(self) -> dict[str, Tensor]:
         """Train to the next point of the curves; the mean of every term since the last, `[M]`."""
         every = log_every(self.num_steps)
         until = min(self.step - self.step % every + every, self.num_steps)
-        sums: dict[str, Tensor] = {}
         num = until - self.step
-        for _ in range(num):
-            for name, value in self.train_step().items():
-                sums[name] = sums[name] + value if name in sums else value
+        for total in self._sums.values():
+            total.zero_()
+        self._run(num)
         means = {}
-        for name, total in sums.items():
+        for name, total in self._sums.items():
             mean = (total / num).double().cpu()
             if mean.ndim == 1:
                 means[name] = mean
@@ -181,14 +257,10 @@ class Stack:
             p[run].copy_(state[f"weight.{k}"])
         for k, v in self.state.items():
             v[run].copy_(state[f"state.{k}"])
-        self.optimiser.restore(run, dict(state))
-        self.step = self.optimiser.num_steps = step
-        if self.critic_params:
-            self.critic_optimiser.restore(run, dict(state))
-            self.critic_optimiser.num_steps = step
-
-
-def _trainable(params: Params) -> Params:
-    for p in params.values():
-        p.requires_grad_()
-    return params
+        self.step = step
+        self._clock.fill_(step)
+        optimisers = [self.optimiser, *([self.critic_optimiser] if self.critic_params else [])]
+        for optimiser in optimisers:
+            optimiser.restore(run, dict(state))
+            optimiser.num_steps = step
+            optimiser.refresh()

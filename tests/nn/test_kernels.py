@@ -1,0 +1,226 @@
+"""The Triton path: kernels against float64, and a run's independence of its neighbours.
+
+With a GPU the kernels run there; without, Triton's interpreter runs them, in float32.
+"""
+
+from importlib.util import find_spec
+
+import pytest
+import torch
+
+from unweave import nn
+from unweave.nn import gpu, layers
+from unweave.nn.gpu import Link
+
+pytestmark = pytest.mark.skipif(not find_spec("triton"), reason="Triton is not installed")
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+TYPES = ["float32", "bfloat16"] if DEVICE == "cuda" else ["float32"]
+TOLERANCE = {"float32": 2e-6, "bfloat16": 2e-2}
+
+
+
+
+def draw(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def error(found, exact):
+    return float((found.detach().cpu().double() - exact.detach()).norm() / exact.detach().norm())
+
+
+def in_float64(links, x, weights):
+    """The same layers on the general path."""
+    h = x
+    with layers.path("general"):
+        for i, link in enumerate(links):
+            w, b = weights[2 * i], weights[2 * i + 1]
+            if link.kind == "linear":
+                h = layers.linear(h.flatten(2), w, b, activation=link.activation)
+                h = h.unflatten(-1, link.grid) if link.grid else h
+            elif link.kind == "conv":
+                h = layers.conv(h, w, b, activation=link.activation)
+            else:
+                h = layers.conv_transpose(h, w, b, activation=link.activation)
+    return h
+
+
+def check(links, shape, weights, dtype):
+    """Output and all gradients, against float64 on the same rounded numbers."""
+    kind = getattr(torch, dtype)
+    numbers = [draw(*shape)]
+    for i, (w, b) in enumerate(weights):
+        fan = w[1] if len(w) == 3 else w[1] * w[2] * w[-2]
+        numbers += [draw(*w, seed=2 * i + 1) / fan**0.5,
+                    None if b is None else draw(*b, seed=2 * i + 2)]
+    ours = [None if n is None else n.to(kind).to(DEVICE).requires_grad_() for n in numbers]
+    exact = [None if n is None else n.detach().cpu().double().requires_grad_() for n in ours]
+    found, wanted = gpu.chain(ours[0], links, ours[1:]), in_float64(links, exact[0], exact[1:])
+    weight = draw(*wanted.shape, seed=99).to(kind)
+    assert error(found, wanted) < TOLERANCE[dtype]
+    grads = torch.autograd.grad(found, [t for t in ours if t is not None],
+                                weight.to(DEVICE).to(found.dtype))
+    right = torch.autograd.grad(wanted, [t for t in exact if t is not None], weight.double())
+    for a, b in zip(grads, right):
+        assert a.dtype == kind
+        assert error(a, b) < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("kind", ["conv", "conv_transpose"])
+@pytest.mark.parametrize(("size", "big", "small"),
+                         [(4, 1, 32), (4, 3, 16), (4, 16, 32), (4, 32, 16), (2, 4, 16),
+                          (2, 32, 16), (2, 16, 32)])
+def test_convolutions(kind, size, big, small, dtype):
+    shape = (2, 3, 8, 12, big) if kind == "conv" else (2, 3, 4, 6, small)
+    check([Link(kind, "relu")], shape,
+          [((2, size, size, big, small), (2, small if kind == "conv" else big))], dtype)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("channels", [1, 2, 3])
+def test_few_channels_of_square_images(channels, dtype):
+    """Images of which a program takes a whole one."""
+    check([Link("conv_transpose")], (2, 3, 8, 8, 16), [((2, 4, 4, channels, 16), (2, channels))],
+          dtype)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("activation", ["none", "relu", "leaky_relu", "tanh"])
+def test_dense_layers(activation, dtype):
+    check([Link("linear", activation), Link("linear", "none", None, (2, 3, 4))], (2, 5, 20),
+          [((2, 20, 33), (2, 33)), ((2, 33, 24), None)], dtype)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_an_encoder_and_a_decoder(dtype):
+    check([Link("conv", "relu"), Link("conv", "leaky_relu"), Link("linear", "tanh"),
+           Link("linear")], (2, 3, 16, 16, 3),
+          [((2, 4, 4, 3, 16), (2, 16)), ((2, 2, 2, 16, 32), (2, 32)), ((2, 512, 20), (2, 20)),
+           ((2, 20, 6), (2, 6))], dtype)
+    check([Link("linear", "relu"), Link("linear", "relu", None, (2, 2, 16)),
+           Link("conv_transpose", "relu"), Link("conv_transpose")], (2, 3, 5),
+          [((2, 5, 20), (2, 20)), ((2, 20, 64), (2, 64)), ((2, 4, 4, 16, 16), (2, 16)),
+           ((2, 4, 4, 1, 16), (2, 1))], dtype)
+
+
+def test_splits_of_the_pixels_add_up(monkeypatch):
+    """Large images are cut into pieces whose gradients are added in order."""
+    monkeypatch.setattr(gpu, "_PIXELS_A_SPLIT", 16)
+    for big in (1, 16):
+        check([Link("conv", "relu")], (2, 3, 8, 8, big), [((2, 4, 4, big, 16), (2, 16))],
+              "float32")
+        check([Link("conv_transpose", "relu")], (2, 3, 4, 4, 16), [((2, 4, 4, big, 16), (2, big))],
+              "float32")
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 8, 8, 1), (1, 2, 20, 20, 3)])
+def test_bernoulli_nats(shape):
+    logits = (10 * draw(*shape)).to(DEVICE).requires_grad_()
+    x = torch.rand(shape, generator=torch.Generator().manual_seed(1)).to(DEVICE)
+    nats = gpu.bernoulli_nats(logits, x)
+    exact = logits.detach().cpu().double().requires_grad_()
+    each = torch.nn.functional.binary_cross_entropy_with_logits(
+        exact, x.cpu().double(), reduction="none").flatten(2).sum(-1)
+    assert error(nats, each) < 1e-6
+    weight = draw(*shape[:2], seed=2)
+    found, = torch.autograd.grad(nats, logits, weight.to(DEVICE))
+    right, = torch.autograd.grad(each, exact, weight.double())
+    assert error(found, right) < 1e-6
+
+
+def test_nan_stays_in_its_run_and_is_not_hidden_by_an_activation():
+    x = draw(2, 3, 4, 4, 16).to(DEVICE)
+    x[1, 0, 0, 0, 0] = torch.nan
+    weight = draw(2, 4, 4, 16, 16).to(DEVICE)
+    y = gpu.chain(x, [Link("conv", "relu"), Link("linear", "relu")],
+                  [weight, None, draw(2, 64, 8).to(DEVICE), None])
+    assert torch.isfinite(y[0]).all()
+    assert torch.isnan(y[1, 0]).all()
+
+
+def test_a_run_does_not_depend_on_its_neighbours_to_the_last_bit():
+    x = draw(5, 3, 8, 8, 16).to(DEVICE)
+    weights = [draw(5, 4, 4, 16, 32, seed=1).to(DEVICE), draw(5, 32, seed=2).to(DEVICE),
+               draw(5, 512, 7, seed=3).to(DEVICE), draw(5, 7, seed=4).to(DEVICE)]
+    links = [Link("conv", "relu"), Link("linear")]
+
+    def results(runs):
+        inputs = [t[runs].clone().requires_grad_() for t in (x, *weights)]
+        y = gpu.chain(inputs[0], links, inputs[1:])
+        return [y, *torch.autograd.grad(y.sum(), inputs)]
+
+    together = results(slice(None))
+    for alone, many in zip(results(slice(3, 4)), together):
+        assert torch.equal(alone[0], many[3])
+
+
+def test_a_layer_without_a_kernel_takes_the_general_path():
+    x, weight = draw(1, 2, 8, 8, 12).to(DEVICE), draw(1, 4, 4, 12, 24).to(DEVICE)
+    assert not gpu.fits(Link("conv"), weight.shape)
+    with nn.path("triton"):
+        found = nn.conv(x, weight, None, activation="relu")
+    with nn.path("general"):
+        assert torch.equal(found, nn.conv(x, weight, None, activation="relu"))
+
+
+@pytest.mark.skipif(DEVICE == "cuda", reason="the CPU's path is the reference")
+def test_adam_as_on_the_cpu():
+    from unweave.training.adam import Adam
+
+    ours = {"w": draw(2, 30, 3)}
+    copy = ours["w"].to(torch.bfloat16)
+    theirs = {"w": draw(2, 30, 3).requires_grad_()}
+    adam = Adam(theirs, [1e-2, 1e-3])
+    first, second = torch.zeros(2, 30, 3), torch.zeros(2, 30, 3)
+    for t in range(1, 5):
+        grad = draw(2, 30, 3, seed=t)
+        theirs["w"].grad = grad.clone()
+        adam.step()
+        gpu.adam_step([ours["w"]], [grad], [first], [second], [copy],
+                      torch.tensor([1e-2, 1e-3]) / (1 - 0.9**t),
+                      torch.tensor((1 - 0.999**t) ** 0.5), beta1=0.9, beta2=0.999, eps=1e-8)
+    torch.testing.assert_close(ours["w"], theirs["w"].detach(), rtol=0, atol=1e-7)
+    torch.testing.assert_close(copy.float(), ours["w"], rtol=8e-3, atol=0)
+
+
+def test_streams_and_gathers_of_the_kernels():
+    import numpy as np
+
+    from unweave.kernels.gather import gather
+    from unweave.kernels.philox import bits
+    from unweave.random import Purpose, Streams
+
+    seeds = [3, 12345678901234]
+    plain, whole = Streams(seeds), Streams(seeds)._whole.to(DEVICE)
+    for step in (torch.tensor([5]), torch.tensor([2**33 + 1, 7])):
+        found = bits(whole, int(Purpose.NOISE), step.to(DEVICE), 103)
+        assert torch.equal(found.cpu(), plain.bits(Purpose.NOISE, step, 103))
+    rows = np.random.default_rng(0).integers(0, 256, (10, 64), dtype=np.uint8)
+    stored, index = torch.from_numpy(rows), torch.tensor([[1, 9], [3, 3]])
+    pixels = gather(stored.to(DEVICE), index.to(DEVICE), (16, 32, 1), packed=True,
+                    dtype=torch.bfloat16 if DEVICE == "cuda" else torch.float32)
+    whole_rows = torch.from_numpy(np.unpackbits(rows, axis=1))[index]
+    assert torch.equal(pixels.float().cpu(), whole_rows.reshape(2, 2, 16, 32, 1).float())
+    scaled = gather(stored.to(DEVICE), index.to(DEVICE), (8, 8, 1), packed=False,
+                    dtype=torch.float32)
+    assert torch.equal(scaled.cpu(), (stored[index].float() / 255.0).reshape(2, 2, 8, 8, 1))
+
+
+@pytest.mark.skipif(DEVICE == "cuda", reason="in test_gpu_training")
+def test_a_step_of_training_as_on_the_general_path():
+    from unweave.data import table_dataset
+    from unweave.training import plan
+    from unweave.training.stack import Stack
+
+    images = (torch.rand(64, 16, 16, 1, generator=torch.Generator().manual_seed(0)) > 0.8).byte()
+    factors = torch.arange(64)[:, None].numpy()
+    data = table_dataset(images.numpy() * 255, factors, ("which",), name="tiny")
+    configs = plan("beta_vae", "tiny", seeds=[0, 1], steps=10, batch_size=2, device="cpu",
+                   precision="float32", architecture="conv64-small", beta=[2.0])
+    losses = {}
+    for path in ("general", "triton"):
+        with nn.path(path):
+            stack = Stack(configs, data, torch.device("cpu"))
+            losses[path] = torch.stack([stack.train_step()["loss"] for _ in range(2)])
+    torch.testing.assert_close(losses["triton"], losses["general"], rtol=1e-6, atol=0)
