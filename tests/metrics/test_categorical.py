@@ -33,8 +33,8 @@ AWARE = [name for name, metric in METRICS.items()
 """Metrics that know classes from numbers."""
 FEW = QUICK | {"num_stages": 5, "num_train_points": 1000, "num_test_points": 500}
 """For these, the slow ones among them as well."""
-COUNT_CONSTANTS = ["mig_sup", "mutual_info_score", "dci"]
-"""Means over all latents, those out of use as well; DCI's completeness has their number as base."""
+COUNT_CONSTANTS = ["mig_sup", "mutual_info_score", "dci", "dci_es"]
+"""Of all latents, those out of use as well: as a mean, a base (DCI's completeness) or a size."""
 
 
 def mixed(seed=0, noise=0.3):

@@ -73,6 +73,9 @@ PROPERTIES = {
                          tolerance=0.2, copy=0.08),
     "dcimig": Properties(ceiling=1.0, chance=0.0, duplicates_cost=False, missing=0.75),
     "dci": Properties(ceiling=1.0, chance=0.0, duplicates_cost=False, missing=0.95),
+    # Of noise the weakest probe knows all that can be known.
+    "dci_es": Properties(ceiling=1.0, chance=1.0, duplicates_cost=False, missing=1.01,
+                         tolerance=0.1, constant=1.0, rotation=0.0),
     # Noise shares little with any factor, and not equally little.
     "infomec": Properties(ceiling=1.0, chance=0.2, duplicates_cost=False, missing=0.95,
                           tolerance=0.2),

@@ -11,6 +11,7 @@ from unweave.metrics.attributes import attribute_table, attributes
 from unweave.metrics.beta_vae import beta_vae
 from unweave.metrics.correlation import correlation, correlations, followers
 from unweave.metrics.dci import dci
+from unweave.metrics.dci_es import dci_es
 from unweave.metrics.dcimig import dcimig
 from unweave.metrics.downstream import downstream
 from unweave.metrics.entangle import entangle
@@ -47,6 +48,7 @@ __all__ = [
     "correlation",
     "correlations",
     "dci",
+    "dci_es",
     "dcimig",
     "downstream",
     "entangle",

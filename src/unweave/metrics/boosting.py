@@ -27,6 +27,7 @@ equal output, whatever the number of threads. Features are seen in float32, and 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -98,6 +99,14 @@ def boost(features: Sorted, classes: Int[np.ndarray, " sample"], test: np.ndarra
     is part of what orders features that tie. The work is done without Python's lock: threads may
     boost factors side by side.
     """
+    return boost_path(features, classes, test, (num_stages,), updates=updates,
+                      min_impurity=min_impurity, salt=salt)[0]
+
+
+def boost_path(features: Sorted, classes: Int[np.ndarray, " sample"], test: np.ndarray,
+               stages: Sequence[int], *, updates: str = "together",
+               min_impurity: float = MIN_IMPURITY, salt: int = 0) -> list[Boosted]:
+    """What there is after each of some rising numbers of stages, in one go."""
     num_rows, counts = len(classes), np.bincount(classes)
     num_trees = len(counts) if len(counts) > 2 else 1
     priors = counts / num_rows
@@ -108,15 +117,19 @@ def boost(features: Sorted, classes: Int[np.ndarray, " sample"], test: np.ndarra
     raw = np.repeat(start[:, None], num_rows, axis=1)
     rows = np.ascontiguousarray(test.T[features.kept], dtype=np.float32)
     raw_test = np.repeat(start[:, None], rows.shape[1], axis=1)
-    gains = np.zeros(features.num_features)
-    if len(features.kept):
-        inverse = 1.0 / np.maximum(np.arange(num_rows + 1), 1)
-        found = np.zeros(len(features.kept))
-        compiled(_boost)(num_stages, updates == "in_turn", salt, min_impurity, classes,
-                         NO_QUANTITY, features.values, features.order, features.rank, inverse,
-                         raw, rows, raw_test, found)
+    inverse = 1.0 / np.maximum(np.arange(num_rows + 1), 1)
+    found = np.zeros(len(features.kept))
+    made, done = [], 0
+    for stop in stages:
+        if len(features.kept):
+            # Stages are counted from 0 again: another salt, or ties would go as they went before.
+            compiled(_boost)(stop - done, updates == "in_turn", salt + 7919 * done, min_impurity,
+                             classes, NO_QUANTITY, features.values, features.order, features.rank,
+                             inverse, raw, rows, raw_test, found)
+        gains, done = np.zeros(features.num_features), stop
         gains[features.kept] = found
-    return Boosted(raw, raw_test, gains / (gains.sum() or 1.0))
+        made.append(Boosted(raw.copy(), raw_test.copy(), gains / (gains.sum() or 1.0)))
+    return made
 
 
 def boost_quantity(features: Sorted, values: Float[np.ndarray, " sample"], test: np.ndarray, *,

@@ -16,14 +16,14 @@ not an accuracy but 1 - 12 times the squared error, with 1/12 the variance of a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from unweave.metrics.arrays import ArrayLike, as_num_values
-from unweave.metrics.boosting import available_threads, boost, sort_features
+from unweave.metrics.boosting import boost, sort_features
+from unweave.metrics.threads import side_by_side
 from unweave.types import Codes, Factors, Float, Int
 
 ESTIMATORS = ("boosting", "random_forest", "lasso", "l1_svm")
@@ -63,14 +63,9 @@ def fit_importances(codes: Codes, factors: Factors, num_train: int, *, estimator
     else:
         one = _LEARNERS[estimator](table, factors, num_train)
     num_factors = factors.shape[1]
-    threads = min(num_factors, num_threads or available_threads())
     # The factor with most classes takes longest: it goes first.
     order = np.argsort(-factors.max(axis=0), kind="stable").tolist()
-    if threads > 1:
-        with ThreadPoolExecutor(threads) as pool:
-            results = dict(zip(order, pool.map(one, order)))
-    else:
-        results = {k: one(k) for k in order}
+    results = dict(zip(order, side_by_side(one, order, num_threads)))
     columns, train, test = (np.stack(part, axis=1).astype(np.float64)
                             for part in zip(*(results[k] for k in range(num_factors))))
     importances = np.zeros((codes.shape[1], num_factors))

@@ -1,4 +1,4 @@
-"""InfoMEC: modularity, explicitness and compactness in one unit. Hsu et al. 2023, section 4.
+"""InfoMEC: modularity, explicitness and compactness in one unit. Hsu et al. 2023.
 
 With the information that latent j and factor k share as a part of the factor's entropy,
 
@@ -179,7 +179,7 @@ METRIC = Metric(
     function=infomec,
     draw=draw_points,
     keys={"infomec.m": SHARE, "infomec.e": SHARE, "infomec.c": SHARE},
-    paper="Hsu et al. 2023, section 4",
+    paper="Hsu et al. 2023",
     version="1",
     summary="whether a latent knows one factor, a linear model all, and a factor is in one latent",
     conventions={

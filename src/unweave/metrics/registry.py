@@ -6,6 +6,7 @@ from unweave.metrics.attributes import METRIC as ATTRIBUTES
 from unweave.metrics.beta_vae import METRIC as BETA_VAE
 from unweave.metrics.correlation import METRIC as CORRELATION
 from unweave.metrics.dci import METRIC as DCI
+from unweave.metrics.dci_es import METRIC as DCI_ES
 from unweave.metrics.dcimig import METRIC as DCIMIG
 from unweave.metrics.downstream import METRIC as DOWNSTREAM
 from unweave.metrics.explicitness import METRIC as EXPLICITNESS
@@ -31,6 +32,7 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in (
     DOWNSTREAM,
     SAP,
     DCI,
+    DCI_ES,
     MIG_SUP,
     JEMMIG,
     DCIMIG,
