@@ -81,7 +81,7 @@ def test_quantised_latents_are_counted():
     assert made["infomec.m"] == pytest.approx((largest - 1 / 3) / (2 / 3))
     assert made["infomec.e"] > 0.99
     assert infomec(codes, FACTORS)["infomec.e"] < 0.9, "a line through the digits is not enough"
-    binned = infomec(codes, FACTORS, estimator="binned", num_bins=40)
+    binned = infomec(codes, FACTORS, information="binned", num_bins=40)
     assert binned["infomec.m"] == pytest.approx(made["infomec.m"])
 
 
@@ -90,15 +90,15 @@ def test_latents_of_little_range_are_out_of_use():
     narrow = np.column_stack([perfect, 0.1 * RNG.normal(size=(900, 2))])
     assert np.ptp(narrow[:, 3:], axis=0).max() > 0.05 * 4
     for least, modular in ((0.3, True), (0.0, False)):
-        made = infomec(narrow, FACTORS, estimator="binned", least_range=least)
+        made = infomec(narrow, FACTORS, information="binned", least_range=least)
         assert (made["infomec.m"] > 0.9) == modular
     assert infomec(narrow, FACTORS, least_range=0.3)["infomec.c"] > 0.9
 
 
 def test_noise_is_modular_by_neighbours_and_less_so_by_bins():
     noise = np.random.default_rng(2).normal(size=(900, 4))
-    by_neighbours, by_bins = (infomec(noise, FACTORS, estimator=estimator)
-                              for estimator in ("neighbours", "binned"))
+    by_neighbours, by_bins = (infomec(noise, FACTORS, information=information)
+                              for information in ("neighbours", "binned"))
     assert by_neighbours["infomec.m"] > 0.5 > by_bins["infomec.m"]
     assert max(by_neighbours["infomec.e"], by_bins["infomec.e"]) < 0.02
 
@@ -126,6 +126,13 @@ def test_the_interval_covers_other_samples():
     assert all(np.isfinite(v).all() for v in tiny.values())
 
 
+def test_its_settings_have_names_of_their_own():
+    records = score_records(CODES, FACTORS, metrics=["dci", "infomec"], details=False,
+                            estimator="lasso", information="neighbours")
+    said = {record.metric: record.overridden for record in records}
+    assert said == {"dci": ("estimator",), "infomec": ("information",)}
+
+
 def test_bad_input_and_the_worked_number():
     assert doctest.testmod(sys.modules["unweave.metrics.infomec"]).failed == 0
     for options, said in (({"num_neighbours": 0}, "num_neighbours"),
@@ -134,6 +141,6 @@ def test_bad_input_and_the_worked_number():
         with pytest.raises(UserError, match=said):
             infomec(CODES, FACTORS, **options)
     with pytest.raises(ValueError, match="neighbours"):
-        infomec(CODES, FACTORS, estimator="neighbors")
+        infomec(CODES, FACTORS, information="neighbors")
     with pytest.raises(UserError, match="too large"):
         infomec(CODES * 1e101, FACTORS)

@@ -35,7 +35,7 @@ from unweave.metrics.sampling import draw_points
 from unweave.metrics.softmax import fit_multinomial
 from unweave.types import Codes, Factors, Float, Range, UserError, unknown_name
 
-ESTIMATORS = ("neighbours", "binned")
+INFORMATION = ("neighbours", "binned")
 
 NUM_HALVES = 24
 """Of the interval of InfoM and InfoC."""
@@ -44,12 +44,12 @@ TOLERANCE = 1e-4
 """Of the regression: its loss is flat at the end, a closer one moves the fourth digit."""
 
 
-def infomec(codes: ArrayLike, factors: ArrayLike, *, estimator: str = "neighbours",
+def infomec(codes: ArrayLike, factors: ArrayLike, *, information: str = "neighbours",
             num_neighbours: int = NUM_NEIGHBOURS, num_bins: int = 20, least_range: float = 0.05,
             strength: float = 1e4, num_values: ArrayLike | None = None) -> dict[str, float]:
     """InfoM, InfoE and InfoC of codes `[sample, latent]` and factors `[sample, factor]`, 0 to 1.
 
-    `estimator` of the information is `neighbours` or `binned`. Latents whose range is not above
+    `information` is estimated by `neighbours` or `binned`. Latents whose range is not above
     `least_range` of the widest latent's are out of use: neither InfoM nor InfoC looks at them.
     `strength` is the regression's C: next to no penalty. `num_values` tells categorical latents,
     which are counted, are in use if they vary, and are a column a class to the regression.
@@ -58,11 +58,11 @@ def infomec(codes: ArrayLike, factors: ArrayLike, *, estimator: str = "neighbour
     latent knows in InfoC. With no latent in use all three are 0. Where there is one factor, every
     latent that knows it is modular; where there is one latent in use, it is compact.
     """
-    codes, factors = _checked(codes, factors, estimator, num_neighbours, least_range, num_values)
+    codes, factors = _checked(codes, factors, information, num_neighbours, least_range, num_values)
     used = _in_use(codes, least_range, num_values)
     if not used.any():
         return dict.fromkeys(METRIC.keys, 0.0)
-    shares = _shares(codes, factors, estimator, num_neighbours, num_bins, num_values)
+    shares = _shares(codes, factors, information, num_neighbours, num_bins, num_values)
     loss = _losses(codes, factors, strength, num_values).mean(axis=0)
     return {"infomec.m": _concentration(shares[used]),
             "infomec.e": _known(loss, entropy(factors)),
@@ -70,7 +70,7 @@ def infomec(codes: ArrayLike, factors: ArrayLike, *, estimator: str = "neighbour
 
 
 def infomec_bootstrap(rng: np.random.Generator, num_replicates: int, codes: ArrayLike,
-                      factors: ArrayLike, *, estimator: str = "neighbours",
+                      factors: ArrayLike, *, information: str = "neighbours",
                       num_neighbours: int = NUM_NEIGHBOURS, num_bins: int = 20,
                       least_range: float = 0.05, strength: float = 1e4,
                       num_values: ArrayLike | None = None) -> dict[str, np.ndarray]:
@@ -81,7 +81,7 @@ def infomec_bootstrap(rng: np.random.Generator, num_replicates: int, codes: Arra
     resamples rows with the regressions as they are: they are at an optimum, so what a new fit would
     change is small.
     """
-    codes, factors = _checked(codes, factors, estimator, num_neighbours, least_range, num_values)
+    codes, factors = _checked(codes, factors, information, num_neighbours, least_range, num_values)
     used, num = _in_use(codes, least_range, num_values), len(codes)
     halves = []
     for _ in range(min(num_replicates, NUM_HALVES)):
@@ -89,7 +89,7 @@ def infomec_bootstrap(rng: np.random.Generator, num_replicates: int, codes: Arra
         classes = factors[rows]
         classes = as_factors(classes[:, (classes != classes[:1]).any(axis=0)]
                              if (classes != classes[:1]).any() else np.arange(len(rows)) % 2)
-        shares = _shares(codes[rows], classes, estimator, num_neighbours, num_bins, num_values)
+        shares = _shares(codes[rows], classes, information, num_neighbours, num_bins, num_values)
         halves.append((_concentration(shares[used]), _concentration(shares[used].T)))
     losses, known = _losses(codes, factors, strength, num_values), []
     for _ in range(num_replicates):
@@ -121,10 +121,10 @@ def _known(loss: np.ndarray, entropies: np.ndarray) -> float:
     return float(np.clip(1.0 - left, 0.0, 1.0).mean())
 
 
-def _shares(codes: Codes, factors: Factors, estimator: str, num_neighbours: int, num_bins: int,
+def _shares(codes: Codes, factors: Factors, information: str, num_neighbours: int, num_bins: int,
             num_values: ArrayLike | None) -> Float[np.ndarray, "latent factor"]:
     counted = as_num_values(num_values, codes) > 0
-    if estimator == "binned":
+    if information == "binned":
         counted[:] = True
     made = np.zeros((codes.shape[1], factors.shape[1]))
     if counted.any():
@@ -156,13 +156,13 @@ def _losses(codes: Codes, factors: Factors, strength: float,
     return made
 
 
-def _checked(codes: ArrayLike, factors: ArrayLike, estimator: str, num_neighbours: int,
+def _checked(codes: ArrayLike, factors: ArrayLike, information: str, num_neighbours: int,
              least_range: float, num_values: ArrayLike | None) -> tuple[Codes, Factors]:
     codes = as_codes(codes)
     factors = as_factors(factors, len(codes))
     as_num_values(num_values, codes)
-    if estimator not in ESTIMATORS:
-        raise unknown_name("estimator", estimator, ESTIMATORS)
+    if information not in INFORMATION:
+        raise unknown_name("information", information, INFORMATION)
     if num_neighbours < 1:
         raise UserError(f"num_neighbours must be at least 1, got {num_neighbours}")
     if not 0 <= least_range < 1:
@@ -184,11 +184,11 @@ METRIC = Metric(
     summary="whether a latent knows one factor, a linear model all, and a factor is in one latent",
     conventions={
         # Nearest neighbours. The paper's number of rows is left open: the study's.
-        "paper": {"num_points": 10_000, "estimator": "neighbours", "num_neighbours": NUM_NEIGHBOURS,
-                  "num_bins": 20, "least_range": 0.05, "strength": 1e4},
+        "paper": {"num_points": 10_000, "information": "neighbours",
+                  "num_neighbours": NUM_NEIGHBOURS, "num_bins": 20, "least_range": 0.05, "strength": 1e4},
         # The study did not have it: its sample and its bins.
-        "study2019": {"num_points": 10_000, "estimator": "binned", "num_neighbours": NUM_NEIGHBOURS,
-                      "num_bins": 20, "least_range": 0.05, "strength": 1e4},
+        "study2019": {"num_points": 10_000, "information": "binned",
+                      "num_neighbours": NUM_NEIGHBOURS, "num_bins": 20, "least_range": 0.05, "strength": 1e4},
     },
     bootstrap=infomec_bootstrap,
     default=False,
