@@ -185,10 +185,12 @@ METRIC = Metric(
     conventions={
         # Nearest neighbours. The paper's number of rows is left open: the study's.
         "paper": {"num_points": 10_000, "information": "neighbours",
-                  "num_neighbours": NUM_NEIGHBOURS, "num_bins": 20, "least_range": 0.05, "strength": 1e4},
+                  "num_neighbours": NUM_NEIGHBOURS, "num_bins": 20, "least_range": 0.05,
+                  "strength": 1e4},
         # The study did not have it: its sample and its bins.
         "study2019": {"num_points": 10_000, "information": "binned",
-                      "num_neighbours": NUM_NEIGHBOURS, "num_bins": 20, "least_range": 0.05, "strength": 1e4},
+                      "num_neighbours": NUM_NEIGHBOURS, "num_bins": 20, "least_range": 0.05,
+                      "strength": 1e4},
     },
     bootstrap=infomec_bootstrap,
     default=False,
