@@ -2,7 +2,16 @@
 
 from unweave.nn.architectures import ARCHITECTURES
 from unweave.nn.batch_norm import norm
-from unweave.nn.blueprint import Architecture, Buffer, Buffers, Conv, Dense, Norm, Parameter
+from unweave.nn.blueprint import (
+    Architecture,
+    Buffer,
+    Buffers,
+    Conv,
+    Dense,
+    ImageShape,
+    Norm,
+    Parameter,
+)
 from unweave.nn.cpu import has_bfloat16_units, keep_freed_memory
 from unweave.nn.critic import critic_logits, critic_parameters, init_critic
 from unweave.nn.init import init_buffers, init_params
@@ -17,6 +26,7 @@ __all__ = [
     "Buffers",
     "Conv",
     "Dense",
+    "ImageShape",
     "Norm",
     "Parameter",
     "chosen_path",

@@ -140,6 +140,12 @@ class Architecture:
                 found[f"{side}.{layer.name}.var"] = Buffer(shape[-1:], 1.0)
         return found
 
+    def num_activations(
+        self, image_shape: ImageShape, head_size: int, code_size: int
+    ) -> int:
+        """Numbers that the layers give for one image, all together."""
+        return sum(math.prod(out) for *_, out in self._walk(image_shape, head_size, code_size))
+
     def encode(
         self,
         params: Params,

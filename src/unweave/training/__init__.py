@@ -1,7 +1,8 @@
 """Training: packing runs into stacks, the loop, optimisers, checkpoints, run folders."""
 
+from unweave.training.loop import versions
 from unweave.training.run import Run, choose_device, load
-from unweave.training.train import parse_seeds, plan, train, train_runs, versions
+from unweave.training.train import parse_seeds, plan, train, train_runs
 
 __all__ = ["Run", "choose_device", "load", "parse_seeds", "plan", "train", "train_runs",
            "versions"]

@@ -113,6 +113,14 @@ class Stack:
         """The path that the layers take here: see `nn.layers`."""
         return nn.chosen_path(next(iter(self.params.values())))
 
+    @property
+    def how(self) -> str:
+        """One phrase for the log: where a stack trains, and by which path."""
+        name = torch.cuda.get_device_name(self.device) if self.on_gpu else "the CPU"
+        path = {"triton": "Triton kernels", "cpu": "oneDNN", "general": "plain tensor operations"}
+        graph = ", a step as one CUDA graph" if self.on_gpu else ""
+        return f"on {name} by {path[self.path]}{graph}, {self.configs[0].precision}"
+
     def _draw(self, purpose: Purpose, make: Callable[[Streams, Tensor], Tensor]) -> Tensor:
         """Random numbers of this step; on a CPU cut from a block that was made for several."""
         if self.on_gpu:

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import itertools
-import platform
 import re
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from unweave import nn
-from unweave.config import FORMAT, RunConfig, file_of
+from unweave.config import RunConfig, file_of
 from unweave.data import load_data
 from unweave.data.dataset import FactorDataset
 from unweave.nn.init import SCHEMES
 from unweave.objectives import LIKELIHOODS, canonical, complete, letters
 from unweave.training import folder as files
-from unweave.training.packing import lanes, pack
-from unweave.training.progress import Listener, Report, clock, display
+from unweave.training.loop import Job, train_group
+from unweave.training.packing import in_pieces, pack, stack_size
+from unweave.training.progress import Listener, display
 from unweave.training.run import Run, choose_device, load
-from unweave.training.stack import Stack
-from unweave.types import Params, UserError, unknown_name
-from unweave.version import __version__
+from unweave.types import UserError, unknown_name
 
 CHECKPOINT_SECONDS = 60.0
 
@@ -130,20 +126,6 @@ def train(method: str, data: str | FactorDataset = "dsprites", *,
                           datasets=known)
 
 
-@dataclass
-class _Job:
-    """A run in training: its config, where it stands, and what is known of it so far."""
-
-    config: RunConfig
-    folder: Path | None
-    start: int = 0
-    state: Params | None = None
-    curves: files.Curves = field(default_factory=dict)
-    seconds: float = 0.0
-    diverged_at: int | None = None
-    run: Run | None = None
-
-
 def train_runs(configs: Sequence[RunConfig], *, out: str | Path | None = "runs",
                device: str = "auto", resume: bool = False, listener: Listener | None = None,
                checkpoint_seconds: float = CHECKPOINT_SECONDS,
@@ -168,25 +150,40 @@ def train_runs(configs: Sequence[RunConfig], *, out: str | Path | None = "runs",
     for job in todo:
         if job.folder is not None:
             files.write_config(job.folder, job.config)
-    groups = pack([job.config for job in todo], [job.start for job in todo])
-    for number, group in enumerate(groups):
-        members = [todo[i] for i in group]
+    groups = _grouped(todo, where, datasets)
+    for number, members in enumerate(groups):
         label = f"{members[0].config.method} x {len(members)}"
         label += f" ({number + 1} of {len(groups)})" if len(groups) > 1 else ""
-        _train_group(members, datasets[members[0].config.data], where, label, listener,
-                     checkpoint_seconds)
+        train_group(members, datasets[members[0].config.data], where, label, listener,
+                        checkpoint_seconds)
     return [job.run for job in jobs]
 
 
+def _grouped(jobs: list[Job], device: torch.device,
+             datasets: Mapping[str, FactorDataset]) -> list[list[Job]]:
+    """Jobs that train together; on a GPU no more at once than its free memory holds."""
+    found = []
+    for group in pack([job.config for job in jobs], [job.start for job in jobs]):
+        pieces = [group]
+        if device.type == "cuda":
+            config = jobs[group[0]].config
+            probe = torch.empty(0, device=device)
+            pieces = in_pieces(group, stack_size(
+                config, datasets[config.data].image_shape, device,
+                by_kernels=nn.chosen_path(probe) == "triton"))
+        found += [[jobs[i] for i in piece] for piece in pieces]
+    return found
+
+
 def _open(config: RunConfig, out: Path | None, resume: bool, device: torch.device,
-          dataset: FactorDataset) -> _Job:
+          dataset: FactorDataset) -> Job:
     """Decide what a run's folder means for training: new, to be resumed, done, or in the way."""
     if out is None:
-        return _Job(config, None)
+        return Job(config, None)
     if out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file: give a folder for the runs")
     folder = out / config.run_id
-    job = _Job(config, folder)
+    job = Job(config, folder)
     if not folder.exists():
         return job
     if not resume:
@@ -202,103 +199,3 @@ def _open(config: RunConfig, out: Path | None, resume: bool, device: torch.devic
     return job
 
 
-def _train_group(jobs: list[_Job], dataset: FactorDataset, device: torch.device, label: str,
-                 listener: Listener | None, checkpoint_seconds: float) -> None:
-    layout = [[jobs[i] for i in lane] for lane in lanes(range(len(jobs)), device)]
-    stacks = [Stack([job.config for job in lane], dataset, device) for lane in layout]
-    for stack, lane in zip(stacks, layout):
-        for m, job in enumerate(lane):
-            if job.state is not None:
-                stack.restore(m, job.state, job.start)
-                job.state = None
-    steps, step = stacks[0].num_steps, jobs[0].start
-    began = saved = time.monotonic()
-    pace = _Pace(step)
-    while step < steps:
-        # A lane in which every run has diverged has nothing left to learn.
-        live = [(stack, lane) for stack, lane in zip(stacks, layout)
-                if any(job.diverged_at is None for job in lane)]
-        if not live:
-            break
-        for stack, lane in live:
-            before = time.monotonic()
-            means = stack.advance()
-            seconds = time.monotonic() - before
-            for m, job in enumerate(lane):
-                job.seconds += seconds / len(lane)
-                _append(job, stack.step, {k: float(v[m]) for k, v in means.items()})
-        step = live[0][0].step
-        if listener is not None:
-            listener(pace.report(label, step, steps, jobs))
-        if step < steps and time.monotonic() - saved >= checkpoint_seconds:
-            _checkpoint(stacks, layout)
-            saved = time.monotonic()
-    for stack, lane in zip(stacks, layout):
-        for m, job in enumerate(lane):
-            _finish(job, stack, m, dataset, len(jobs), time.monotonic() - began)
-
-
-def _append(job: _Job, step: int, means: dict[str, float]) -> None:
-    """Add a point to a run's curves; a run whose loss is not finite has diverged, and stays so."""
-    if job.diverged_at is not None:
-        return
-    if not abs(means["loss"]) < float("inf"):
-        job.diverged_at = step
-    for name, value in ({"step": step} | means).items():
-        job.curves.setdefault(name, []).append(value)
-
-
-class _Pace:
-    """Speed over the last points, so that the time left follows the present, not the start."""
-
-    def __init__(self, step: int) -> None:
-        self.points = [(time.monotonic(), step)]
-
-    def report(self, label: str, step: int, steps: int, jobs: list[_Job]) -> Report:
-        self.points = [*self.points[-20:], (time.monotonic(), step)]
-        (t0, s0), (t1, s1) = self.points[0], self.points[-1]
-        speed = (s1 - s0) / max(t1 - t0, 1e-9)
-        alive = [job for job in jobs if job.diverged_at is None]
-        shown = [k for k in ("loss", "recon", "kl") if k in jobs[0].curves]
-        terms = {k: sum(j.curves[k][-1] for j in alive) / len(alive) for k in shown if alive}
-        losses = "  ".join(f"{k} {v:.1f}" for k, v in terms.items())
-        lost = f"  {len(jobs) - len(alive)} diverged" if len(alive) < len(jobs) else ""
-        left = clock((steps - step) / max(speed, 1e-9))
-        return Report(label, step, steps,
-                      f"{speed * len(jobs):.0f} model-steps/s  {losses}{lost}  {left} left")
-
-
-def _checkpoint(stacks: list[Stack], layout: list[list[_Job]]) -> None:
-    for stack, lane in zip(stacks, layout):
-        for m, job in enumerate(lane):
-            if job.folder is not None and job.diverged_at is None:
-                files.write_checkpoint(job.folder, stack.run_state(m), stack.step, job.seconds,
-                                       job.curves)
-
-
-def versions() -> dict[str, str]:
-    """What a result depends on besides its config."""
-    import numpy
-
-    return {"unweave": __version__, "torch": torch.__version__, "numpy": numpy.__version__,
-            "python": platform.python_version(), "platform": platform.platform()}
-
-
-def _finish(job: _Job, stack: Stack, m: int, dataset: FactorDataset, num_beside: int,
-            wall: float) -> None:
-    weights = stack.weights(m)
-    info = {
-        "format": FORMAT, "run_id": job.config.run_id,
-        "status": "done" if job.diverged_at is None else "diverged",
-        "diverged_at": job.diverged_at, "versions": versions(),
-        "device": str(stack.device), "trained_beside": num_beside - 1,
-        "seconds": round(job.seconds, 3), "wall_seconds_of_the_stack": round(wall, 3),
-    }
-    if job.folder is not None:
-        files.write_tensors(job.folder / "weights.safetensors", weights,
-                            {"format": str(FORMAT), "run_id": job.config.run_id})
-        files.write_curves(job.folder, job.config.run_id, job.curves)
-        files.write_json(job.folder / "run.json", info)
-        (job.folder / "checkpoint.safetensors").unlink(missing_ok=True)
-    params = {k: t.clone()[None] for k, t in weights.items()}
-    job.run = Run(job.config, params, job.curves, info, dataset, job.folder, stack.device)
