@@ -2,9 +2,20 @@
 
 import numpy as np
 import pytest
+from sklearn.ensemble import GradientBoostingRegressor
 
 from unweave.factors import FactorSpace, FactorType
-from unweave.metrics import METRICS, dcimig, jemmig, mig, mig_sup, modularity, score, score_records
+from unweave.metrics import (
+    METRICS,
+    dci,
+    dcimig,
+    jemmig,
+    mig,
+    mig_sup,
+    modularity,
+    score,
+    score_records,
+)
 from unweave.metrics.arrays import as_factors, as_labels, varying
 from unweave.metrics.sap import explained, sap
 from unweave.types import UserError
@@ -14,7 +25,7 @@ FACTORS = RNG.integers([3, 4, 5], size=(600, 3))
 CODES = FACTORS + 0.2 * RNG.normal(size=(600, 3))
 QUICK = {"num_train_votes": 200, "num_test_votes": 100, "group_size": 8}
 GAPS = RNG.random((600, 3)) < [0.0, 0.1, 0.3]
-MISSING = np.where(GAPS, np.nan, FACTORS)
+NOISE = RNG.normal(size=600)
 
 
 @pytest.mark.parametrize(("column", "said"), [
@@ -217,3 +228,54 @@ def test_too_few_labels_are_told():
     with pytest.warns(UserWarning, match="unknown in 200"), \
             pytest.raises(UserError, match="rows that test"):
         score(CODES, train, metrics="sap", num_train=400)
+
+
+@pytest.mark.parametrize("estimator", ["boosting", "lasso", "random_forest", "l1_svm"])
+def test_dci_of_quantities(estimator):
+    rng = np.random.default_rng(1)
+    quantities = rng.uniform(size=(450, 3))
+    codes = np.column_stack([quantities[:, 0], quantities[:, 1], rng.normal(size=450)])
+    made = dci(codes, quantities, num_train=300, estimator=estimator, num_stages=30)
+    assert made["dci.disentanglement"] > (0.2 if estimator == "l1_svm" else 0.5)
+    if estimator != "l1_svm":
+        # Two factors are known, and the third not at all: R2 of 1, 1 and less than 0.
+        assert made["dci.informativeness_test"] == pytest.approx(2 / 3, abs=0.05)
+    records = {r.key: r for r in score_records(codes, quantities, metrics="dci", num_stages=5,
+                                               estimator=estimator)}
+    assert all(r.low <= r.value <= r.high for r in records.values())
+    with pytest.raises(UserError, match="labels on either side"):
+        dci(codes, np.where(np.arange(450) < 300, quantities[:, 0], np.nan), num_train=300,
+            estimator=estimator)
+
+
+def test_dci_of_a_quantity_is_scikit_learns_regression():
+    rng = np.random.default_rng(1)
+    codes = rng.normal(size=(1500, 3))
+    values = codes[:, 0] + 0.5 * codes[:, 1] ** 2 + rng.normal(size=1500)
+    gaps = rng.random(1500) < 0.2
+    known = ~gaps
+    split = int(known[:1000].sum())
+    theirs = GradientBoostingRegressor(n_estimators=30, random_state=0)
+    theirs.fit(codes[known][:split], values[known][:split])
+    made = dci(codes, np.where(gaps, np.nan, values), num_train=1000, num_stages=30)
+    assert made["dci.informativeness_test"] == pytest.approx(
+        theirs.score(codes[known][split:], values[known][split:]), abs=1e-3)
+    assert made["dci.informativeness_train"] == pytest.approx(
+        theirs.score(codes[known][:split], values[known][:split]), abs=1e-3)
+    share = theirs.feature_importances_
+    assert made["dci.completeness"] == pytest.approx(
+        1 + (share * np.log(share)).sum() / np.log(3), abs=5e-3)
+
+
+def test_dci_on_a_circle_and_of_classes_with_gaps():
+    angle = RNG.uniform(0, 360, size=600)
+    codes = np.column_stack([np.cos(np.radians(angle)), np.sin(np.radians(angle)), NOISE])
+    made = dci(codes, angle, factor_types="circular:360", num_stages=30)
+    assert made["dci.informativeness_test"] > 0.98
+    assert made == dci(codes, angle + 360, factor_types="circular:360", num_stages=30)
+    # Both halves of the circle matter alike: one of three latents is out of use.
+    assert made["dci.completeness"] == pytest.approx(1 - np.log(2) / np.log(3), abs=0.02)
+    rows = ~GAPS[:, 2]
+    alone = dci(CODES, np.where(GAPS[:, 2], np.nan, FACTORS[:, 2]), num_train=400, num_stages=10)
+    assert alone == dci(CODES[rows], FACTORS[rows][:, 2], num_train=int(rows[:400].sum()),
+                        num_stages=10)

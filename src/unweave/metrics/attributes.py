@@ -74,8 +74,8 @@ def attributes(codes: ArrayLike, factors: ArrayLike, *, num_train: int | None = 
     """
     table = attribute_table(codes, factors, num_train=num_train, num_values=num_values)
     shares = _shares(table.factor)
-    return {"attributes.accuracy": float(table.accuracy @ shares),
-            "attributes.balanced": float(table.balanced @ shares)}
+    return {"attributes.accuracy": float(min(table.accuracy @ shares, 1.0)),
+            "attributes.balanced": float(min(table.balanced @ shares, 1.0))}
 
 
 def attribute_table(codes: ArrayLike, factors: ArrayLike, *, num_train: int | None = None,

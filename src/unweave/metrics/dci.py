@@ -28,9 +28,11 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from unweave.metrics.arrays import ArrayLike, as_codes, as_factors, as_num_values, varying
+from unweave.metrics.arrays import ArrayLike, as_codes, as_labels, as_num_values, varying
 from unweave.metrics.boosting import MIN_IMPURITY, UPDATES
 from unweave.metrics.importances import ESTIMATORS, Fitted, fit_importances
+from unweave.metrics.labelled import fit_labelled
+from unweave.metrics.labels import Labels
 from unweave.metrics.record import Key, Metric
 from unweave.metrics.sampling import draw_split
 from unweave.types import Codes, Factors, Float, Range, UserError, unknown_name
@@ -48,7 +50,7 @@ _left: OrderedDict[bytes, Fitted] = OrderedDict()
 def dci(codes: ArrayLike, factors: ArrayLike, *, num_train: int | None = None,
         estimator: str = "boosting", num_stages: int = 100, updates: str = "together",
         min_impurity: float = MIN_IMPURITY, num_values: ArrayLike | None = None,
-        num_threads: int | None = None) -> dict[str, float]:
+        factor_types: Any = None, num_threads: int | None = None) -> dict[str, float]:
     """The four numbers of codes `[sample, latent]` and factors `[sample, factor]`.
 
     The first `num_train` rows train (two thirds if None), the rest test. Factors that are constant
@@ -61,22 +63,27 @@ def dci(codes: ArrayLike, factors: ArrayLike, *, num_train: int | None = None,
     `num_values` tells categorical latents: a column for each class takes their place, and the
     importances of these columns are added. `num_threads` factors are fitted at a time (as many as
     there are cores if None), which changes nothing in the result.
+
+    Quantities (`factor_types`, inferred if None) have a regression, and R2 where classes have an
+    accuracy, 0 if it is below. Rows without a label are left out for that factor: see `labelled`.
     """
     codes, factors, num_train, settings = _checked(codes, factors, num_train, estimator, num_stages,
-                                                   updates, min_impurity, num_values)
-    fitted = fit_importances(codes, factors, num_train, num_threads=num_threads, **settings)
+                                                   updates, min_impurity, num_values,
+                                                   factor_types)
+    fitted = _fit(codes, factors, num_train, num_threads, settings)
     _left[_digest(codes, factors, num_train, settings)] = fitted
     while len(_left) > KEPT:
         _left.popitem(last=False)
     return {**_purities(fitted.importances),
-            "dci.informativeness_train": _informativeness(fitted.train.mean(axis=0)),
-            "dci.informativeness_test": _informativeness(fitted.test.mean(axis=0))}
+            "dci.informativeness_train": _informativeness(np.nanmean(fitted.train, axis=0)),
+            "dci.informativeness_test": _informativeness(np.nanmean(fitted.test, axis=0))}
 
 
 def dci_bootstrap(rng: np.random.Generator, num_replicates: int, codes: ArrayLike,
                   factors: ArrayLike, *, num_train: int | None = None,
                   estimator: str = "boosting", num_stages: int = 100, updates: str = "together",
                   min_impurity: float = MIN_IMPURITY, num_values: ArrayLike | None = None,
+                  factor_types: Any = None,
                   num_threads: int | None = None) -> dict[str, np.ndarray]:
     """Replicates of the four numbers, at the cost of about one more fit.
 
@@ -87,28 +94,29 @@ def dci_bootstrap(rng: np.random.Generator, num_replicates: int, codes: ArrayLik
     there is no interval for these two.
     """
     codes, factors, num_train, settings = _checked(codes, factors, num_train, estimator, num_stages,
-                                                   updates, min_impurity, num_values)
+                                                   updates, min_impurity, num_values,
+                                                   factor_types)
     fitted = _left.pop(_digest(codes, factors, num_train, settings), None)
     if fitted is None:
-        fitted = fit_importances(codes, factors, num_train, num_threads=num_threads, **settings)
+        fitted = _fit(codes, factors, num_train, num_threads, settings)
     replicates = {}
     for part, credit in (("train", fitted.train), ("test", fitted.test)):
         num = len(credit)
         drawn = (rng.integers(num, size=num) for _ in range(num_replicates))
         weights = np.stack([np.bincount(rows, minlength=num) for rows in drawn])
-        replicates[f"dci.informativeness_{part}"] = np.array(
-            [_informativeness(means) for means in weights @ credit / num])
+        known = ~np.isnan(credit)
+        means = weights @ np.where(known, credit, 0.0) / np.maximum(weights @ known, 1)
+        replicates[f"dci.informativeness_{part}"] = np.array([_informativeness(m) for m in means])
     num_blocks = min(NUM_BLOCKS, num_train // BLOCK_ROWS)
     if num_blocks < 2:
         return replicates
     blocks = []
     for rows in np.array_split(rng.permutation(num_train), num_blocks):
         # One row stands for those that test: nobody asks about it.
-        rows = np.append(rows, len(codes) - 1)
-        kept = (factors[rows[:-1]] != factors[rows[:1]]).any(axis=0)
-        if kept.any():
-            made = fit_importances(codes[rows], factors[rows][:, kept], len(rows) - 1,
-                                   num_threads=num_threads, **settings)
+        part = _block(factors, rows, len(codes) - 1)
+        if part is not None:
+            made = _fit(codes[np.append(rows, len(codes) - 1)], part, len(rows), num_threads,
+                        settings)
             blocks.append(list(_purities(made.importances).values()))
     if len(blocks) < 2:
         return replicates
@@ -161,12 +169,36 @@ def _informativeness(credit: np.ndarray) -> float:
     return float(np.maximum(credit, 0.0).mean())
 
 
+def _fit(codes: Codes, factors: Factors | Labels, num_train: int, num_threads: int | None,
+         settings: dict[str, Any]) -> Fitted:
+    if isinstance(factors, Labels):
+        return fit_labelled(codes, factors, num_train, num_threads=num_threads, **settings)
+    return fit_importances(codes, factors, num_train, num_threads=num_threads, **settings)
+
+
+def _block(factors: np.ndarray | Labels, rows: np.ndarray,
+           test: int) -> np.ndarray | Labels | None:
+    """The factors that vary in a block of rows, with the row that tests at the end."""
+    if not isinstance(factors, Labels):
+        kept = (factors[rows] != factors[rows[:1]]).any(axis=0)
+        return factors[np.append(rows, test)][:, kept] if kept.any() else None
+    columns = factors.take(rows).varying()
+    if not columns:
+        return None
+    values = factors.take(np.append(rows, test), columns)
+    values.values[-1] = values.take(slice(-1)).filled()[-1]  # whatever is known will do
+    return values
+
+
 def _checked(codes: ArrayLike, factors: ArrayLike, num_train: int | None, estimator: str,
              num_stages: int, updates: str, min_impurity: float, num_values: ArrayLike | None,
-             ) -> tuple[Codes, Factors, int, dict[str, Any]]:
-    """Codes, the factors that vary in training, where training ends, settings of the estimator."""
+             factor_types: Any) -> tuple[Codes, Factors | Labels, int, dict[str, Any]]:
+    """Codes, the factors that vary in training, where training ends, settings of the estimator.
+
+    Factors are labels if some of them are quantities or unknown.
+    """
     codes = as_codes(codes)
-    factors = as_factors(factors, len(codes))
+    labels = as_labels(factors, len(codes), factor_types)
     num_train = 2 * len(codes) // 3 if num_train is None else num_train
     if not 2 <= num_train < len(codes):
         raise UserError("DCI needs at least 2 rows that train and one that tests, got num_train "
@@ -185,13 +217,23 @@ def _checked(codes: ArrayLike, factors: ArrayLike, num_train: int | None, estima
     kinds = as_num_values(num_values, codes)
     if kinds.any():
         settings["num_values"] = kinds.tolist()
-    return codes, factors[:, varying(factors[:num_train])], num_train, settings
+    if labels.are_classes:
+        classes = labels.classes
+        return codes, classes[:, varying(classes[:num_train])], num_train, settings
+    tested = labels.known[num_train:].any(axis=0)
+    used = [k for k in labels.take(slice(num_train)).varying() if tested[k]]
+    if not used:
+        raise UserError("no factor varies in rows that train and is known in rows that test: DCI "
+                        "needs labels on either side")
+    return codes, labels.take(slice(None), used), num_train, settings
 
 
-def _digest(codes: Codes, factors: Factors, num_train: int, settings: dict[str, Any]) -> bytes:
+def _digest(codes: Codes, factors: Factors | Labels, num_train: int,
+            settings: dict[str, Any]) -> bytes:
     """What a fit is a function of, in short. `dci` always fits; only the interval looks it up."""
-    said = repr((codes.shape, codes.dtype, num_train, settings)).encode()
-    return hashlib.sha256(said + codes.tobytes() + factors.tobytes()).digest()
+    table, types = (factors.values, factors.types) if isinstance(factors, Labels) else (factors, ())
+    said = repr((codes.shape, codes.dtype, num_train, settings, types)).encode()
+    return hashlib.sha256(said + codes.tobytes() + table.tobytes()).digest()
 
 
 SHARE = Key(Range(0.0, 1.0))
@@ -217,4 +259,5 @@ METRIC = Metric(
     },
     bootstrap=dci_bootstrap,
     default=False,
+    partial=True,
 )

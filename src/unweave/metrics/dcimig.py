@@ -1,4 +1,4 @@
-"""DCIMIG, or 3CharM: a gap that asks for all of DCI at once. Sepliarskaia et al. 2019, section 4.
+"""DCIMIG, or 3CharM: a gap that asks for all of DCI at once. Sepliarskaia et al. 2019.
 
 Each latent z_j is given to the factor k_j of which it knows most, with the gap to the next factor,
 
@@ -53,7 +53,7 @@ METRIC = Metric(
     function=dcimig,
     draw=draw_points,
     keys={"dcimig": Key(Range(0.0, 1.0))},
-    paper="Sepliarskaia et al. 2019, section 4",
+    paper="Sepliarskaia et al. 2019",
     version="1",
     summary="how much of all factors is in latents of their own",
     conventions={

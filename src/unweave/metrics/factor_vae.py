@@ -28,6 +28,9 @@ from unweave.types import Codes, Float, Int, Range, UserError
 RATIOS_AT_ONCE = 1 << 23
 """Of (vote, latent) pairs: 64 megabytes."""
 
+LARGEST = 1e150
+"""Codes beyond this cannot be squared."""
+
 MANY_LATENTS = 64
 """Beyond this a compiled loop is faster than numpy."""
 
@@ -184,6 +187,8 @@ def _votes(codes: ArrayLike, groups: ArrayLike, fixed: ArrayLike, num_train: int
         raise UserError(f"num_train must leave votes to test, got {num_train} of {len(groups)}")
     if not std_threshold >= 0:
         raise UserError(f"std_threshold must be at least 0, got {std_threshold}")
+    if float(np.abs(codes).max()) > LARGEST:
+        raise UserError(f"codes beyond {LARGEST:.0e} have no variances: rescale them")
     points = np.arange(len(codes)) if points is None else as_array(points)
     scale = np.var(codes[points], axis=0, ddof=1, dtype=np.float64)
     for j in categorical:

@@ -128,7 +128,7 @@ def _l1_svm(codes: np.ndarray, factors: Factors, num_train: int) -> One:
     return one
 
 
-def _lasso(codes: np.ndarray, factors: Factors, num_train: int) -> One:
+def _lasso(codes: np.ndarray, factors: np.ndarray, num_train: int) -> One:
     from sklearn.linear_model import LassoCV
     from sklearn.model_selection import KFold
 
@@ -144,7 +144,7 @@ def _lasso(codes: np.ndarray, factors: Factors, num_train: int) -> One:
     return one
 
 
-def _random_forest(codes: np.ndarray, factors: Factors, num_train: int) -> One:
+def _random_forest(codes: np.ndarray, factors: np.ndarray, num_train: int) -> One:
     from sklearn.ensemble import RandomForestRegressor
     from sklearn.model_selection import KFold
 
@@ -171,6 +171,14 @@ def _random_forest(codes: np.ndarray, factors: Factors, num_train: int) -> One:
 
 
 _LEARNERS = {"random_forest": _random_forest, "lasso": _lasso, "l1_svm": _l1_svm}
+
+
+def fit_regression(table: np.ndarray, values: Float[np.ndarray, " sample"], num_train: int,
+                   estimator: str) -> tuple[np.ndarray, np.ndarray]:
+    """Importances of columns for a quantity, and the squared error of every row."""
+    columns, train, test = _LEARNERS[estimator](table, values[:, None], num_train)(0)
+    width = float(np.ptp(values[:num_train]))
+    return columns, (1.0 - np.concatenate([train, test])) / 12.0 * width ** 2
 
 
 def _to_unit(columns: np.ndarray, num_train: int) -> np.ndarray:

@@ -188,7 +188,9 @@ def minimise(design: Design, problems: Problems, start: np.ndarray, tolerance: f
             far = new_slope > -0.25 * slope
             if not far.any():
                 break
-            size[far] *= slope[far] / (slope[far] - new_slope[far])
+            turn = slope[far] - new_slope[far]
+            # Where rounding has left no slope at all, as with codes of a thousand million: half.
+            size[far] *= np.divide(slope[far], turn, out=np.full(len(turn), 0.5), where=turn < 0)
         weights[left], gradient[left] = moved, change
         if second is not None:
             inverse[left] = those.inverses(design, second)

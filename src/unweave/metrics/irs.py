@@ -1,4 +1,4 @@
-"""IRS, the interventional robustness score. Suter et al. 2019, section 4 and appendix.
+"""IRS, the interventional robustness score. Suter et al. 2019.
 
 If latent z_j stands for factor v_k, then with v_k held fixed it stays where it is, whatever is done
 to the other factors. For the rows with v_k = a, the largest deviation from their mean is averaged
@@ -70,7 +70,7 @@ METRIC = Metric(
     function=irs,
     draw=draw_points,
     keys={"irs": Key(Range(0.0, 1.0))},
-    paper="Suter et al. 2019, section 4",
+    paper="Suter et al. 2019",
     version="1",
     summary="how little a latent moves when other factors than its own are changed",
     conventions={

@@ -1,4 +1,4 @@
-"""JEMMIG, joint entropy minus mutual information gap. Do & Tran 2020, section 4.
+"""JEMMIG, joint entropy minus mutual information gap. Do & Tran 2020.
 
 With j_k the latent that knows most about factor v_k and j'_k the next, the paper adds to the gap of
 MIG the joint entropy, which is least if latent and factor determine each other:
@@ -71,7 +71,7 @@ METRIC = Metric(
     function=jemmig,
     draw=draw_points,
     keys={"jemmig": Key(Range(0.0, 1.0))},
-    paper="Do & Tran 2020, section 4",
+    paper="Do & Tran 2020",
     version="1",
     summary="how nearly one latent and a factor determine each other, and no other latent knows it",
     conventions={

@@ -23,6 +23,9 @@ MANY_VALUES = 100
 FEW_VALUES = 20
 """So are those with more than this, if no value but few comes twice."""
 
+LARGEST = 1e100
+"""Quantities beyond this cannot be squared and added."""
+
 NUM_FACTOR_BINS = 20
 """Bins of a quantity where classes are needed: as many as codes have."""
 
@@ -42,9 +45,26 @@ class Labels:
         return ~np.isnan(self.values)
 
     @property
+    def are_classes(self) -> bool:
+        """Whether all are known, and none is a quantity."""
+        return not any(kind.is_quantity for kind in self.types) and bool(self.known.all())
+
+    def take(self, rows: slice | np.ndarray, columns: Sequence[int] | None = None) -> Labels:
+        """The labels of some rows, and of some factors if they are named."""
+        if columns is None:
+            return Labels(self.values[rows], self.types, self.num_bins)
+        return Labels(self.values[rows][:, list(columns)], tuple(self.types[k] for k in columns),
+                      self.num_bins)
+
+    def varying(self) -> list[int]:
+        """The factors that take more than one value, as far as known."""
+        seen = [column[~np.isnan(column)] for column in self.values.T]
+        return [k for k, column in enumerate(seen) if len(column) and column.min() < column.max()]
+
+    @property
     def classes(self) -> Factors:
         """Class numbers without gaps, quantities in bins; -1 where nothing is known."""
-        columns = [numbered(binned(self.values[:, k], kind, self.num_bins, k))
+        columns = [numbered(binned(self.values[:, k], kind, self.num_bins))
                    for k, kind in enumerate(self.types)]
         return np.stack(columns, axis=1)
 
@@ -102,13 +122,16 @@ def read_column(column: np.ndarray, number: int, declared: FactorType | None,
                         f"{example}: give numbers, or declare it categorical")
     names, found = distinct(seen)
     kind = declared or _inferred(values.dtype.kind, names, len(seen))
+    if kind.is_quantity and len(seen) and max(-float(seen.min()), float(seen.max())) > LARGEST:
+        raise UserError(f"factor {number} has quantities beyond {LARGEST:.0e}: rescale them, or "
+                        "declare it ordinal")
     made = np.full(len(values), np.nan)
     made[~unknown] = seen.astype(np.float64) if kind.is_quantity else found
     return made, kind
 
 
-def binned(column: Float[np.ndarray, " sample"], kind: FactorType, num_bins: int,
-           number: int = 0) -> Int[np.ndarray, " sample"]:
+def binned(column: Float[np.ndarray, " sample"], kind: FactorType,
+           num_bins: int) -> Int[np.ndarray, " sample"]:
     """Classes as they are; quantities in bins of equal width; -1 where nothing is known.
 
     Bins run from the least to the largest value, as those of codes do. On a circle they divide the
@@ -125,11 +148,7 @@ def binned(column: Float[np.ndarray, " sample"], kind: FactorType, num_bins: int
         classes[known] = np.minimum(turned, num_bins - 1)
         return classes
     low, high = seen.min(), seen.max()
-    with np.errstate(over="ignore"):
-        step = (high - low) / num_bins
-    if not np.isfinite(step):
-        raise UserError(f"factor {number} spans a range that float64 cannot hold: rescale it")
-    edges = np.arange(num_bins) * step + low
+    edges = np.arange(num_bins) * ((high - low) / num_bins) + low
     classes[known] = np.maximum(np.searchsorted(edges, seen, side="right") - 1, 0)
     if low == high:
         classes[known] = 0

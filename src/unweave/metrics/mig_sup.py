@@ -1,5 +1,5 @@
 """MIG-sup: the gap seen from the latents. Li et al. 2020, "Progressive learning and disentanglement
-of hierarchical representations", section 4 and appendix.
+of hierarchical representations".
 
 MIG asks whether a factor is in one latent, MIG-sup whether a latent has one factor. With
 normalised information R_jk = I(z_j; v_k) / H(v_k), and k_j the factor of which z_j knows most,
@@ -58,7 +58,7 @@ METRIC = Metric(
     function=mig_sup,
     draw=draw_points,
     keys={"mig_sup": Key(Range(0.0, 1.0))},
-    paper="Li et al. 2020, section 4",
+    paper="Li et al. 2020",
     version="1",
     summary="how much more a latent knows about one factor than about any other",
     conventions={

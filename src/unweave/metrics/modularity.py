@@ -43,7 +43,8 @@ def modularity(codes: ArrayLike, factors: ArrayLike, *, num_bins: int = 20,
     if not std_threshold >= 0:
         raise UserError(f"std_threshold must be at least 0, got {std_threshold}")
     bins = discretise(codes, num_bins, num_values)
-    alive = codes.std(axis=0, dtype=np.float64) >= std_threshold
+    with np.errstate(over="ignore"):  # what is too large to be squared is surely alive
+        alive = codes.std(axis=0, dtype=np.float64) >= std_threshold
     if num_values is not None:
         alive |= np.asarray(num_values) > 0
     keep = (bins != bins[:1]).any(axis=0) & alive

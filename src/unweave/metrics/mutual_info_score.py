@@ -1,6 +1,6 @@
-"""The mutual-information score: what latents know about each other. Locatello et al. 2019, 5.2.
+"""The mutual-information score: what latents know about each other.
 
-For J latents, binned,
+Computed for the runs of Locatello et al. 2019. For J latents, binned,
 
     score = 1 / (J^2 - J) sum_{i != j} I(z_i; z_j),
 

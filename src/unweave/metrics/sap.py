@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from unweave.factors import FactorType
-from unweave.metrics.arrays import ArrayLike, as_codes, as_labels, varying
+from unweave.metrics.arrays import ArrayLike, as_codes, as_labels
 from unweave.metrics.labels import Labels
 from unweave.metrics.record import Key, Metric
 from unweave.metrics.sampling import draw_split
 from unweave.metrics.svm import fit_latents, predict_latent
-from unweave.types import Codes, Factors, Float, Range, UserError
+from unweave.types import Codes, Float, Range, UserError
 
 LARGEST = 1e100
 """Codes beyond this cannot be squared and added."""
@@ -145,18 +145,14 @@ def _checked(codes: ArrayLike, factors: ArrayLike, num_train: int | None, cost: 
         spread = train.std(axis=0)
         codes = (codes - train.mean(axis=0)) / np.where(_constant(train), 1.0, spread)
     tested = labels.known[num_train if num_train < len(codes) else 0:].any(axis=0)
-    used = [int(k) for k in varying(_ranks(labels.values[:num_train]))
-            if tested[k] or regression or labels.types[k].is_quantity]
+    able = labels.take(slice(num_train)).varying()
+    if not able:
+        raise UserError("every factor is constant in the rows that train: nothing can be scored")
+    used = [k for k in able if tested[k] or regression or labels.types[k].is_quantity]
     if not used:
         raise UserError("no factor is known both in rows that train and in rows that test: SAP "
                         "needs labels on either side")
     return codes, labels, used, num_train
-
-
-def _ranks(values: np.ndarray) -> Factors:
-    """Distinct values numbered, -1 where nothing is known: enough to see what varies."""
-    columns = [np.where(np.isnan(c), -1, np.unique(c, return_inverse=True)[1]) for c in values.T]
-    return np.stack(columns, axis=1).astype(np.int64)
 
 
 def _right(codes: Codes, column: np.ndarray, num_train: int,

@@ -202,7 +202,7 @@ def score_records(codes: ArrayLike, factors: ArrayLike, *,
     classes = labels.classes
     _warn_of_factors(classes)
     types = tuple(str(kind) for kind in labels.types)
-    if classes.min() >= 0 and not any(kind.is_quantity for kind in labels.types):
+    if labels.are_classes:
         labels = None
     source = RowSource(classes, seed, num_train)
     plan = _plan(source, lambda index: classes[index], metrics, convention, seed, overrides, types,

@@ -1,4 +1,4 @@
-"""Gaussian Wasserstein correlation of codes. Watters et al. 2019; Locatello et al. 2019, app. B.
+"""Gaussian Wasserstein correlation of codes, computed for the runs of Locatello et al. 2019.
 
 The squared 2-Wasserstein distance between a Gaussian with the covariance S of the codes and the
 product of its marginals, with D = diag S:
@@ -45,7 +45,7 @@ def wasserstein(codes: ArrayLike, factors: ArrayLike | None = None) -> dict[str,
     # The matrix is positive semi-definite: the trace of its root is that of its eigenvalues'.
     roots = np.sqrt(gram_eigenvalues(scaled)).sum()
     distance = float(max(2.0 * total - 2.0 * roots, 0.0))
-    return {"wasserstein.mean": distance, "wasserstein.normalised": distance / total}
+    return {"wasserstein.mean": distance, "wasserstein.normalised": distance / (total or 1.0)}
 
 
 METRIC = Metric(
@@ -54,7 +54,7 @@ METRIC = Metric(
     draw=draw_points,
     keys={"wasserstein.mean": Key(Range(0.0), higher_is_better=False),
           "wasserstein.normalised": Key(Range(0.0, 2.0), higher_is_better=False)},
-    paper="Watters et al. 2019; computed for the runs of Locatello et al. 2019",
+    paper="computed for the runs of Locatello et al. 2019",
     version="1",
     summary="how far the codes are from uncorrelated, as a distance between Gaussians",
     conventions={"paper": {"num_points": 10_000}, "study2019": {"num_points": 10_000}},
