@@ -240,9 +240,9 @@ def test_dci_of_quantities(estimator):
     if estimator != "l1_svm":
         # Two factors are known, and the third not at all: R2 of 1, 1 and less than 0.
         assert made["dci.informativeness_test"] == pytest.approx(2 / 3, abs=0.05)
-    records = {r.key: r for r in score_records(codes, quantities, metrics="dci", num_stages=5,
-                                               estimator=estimator)}
-    assert all(r.low <= r.value <= r.high for r in records.values())
+    if estimator == "boosting":
+        records = score_records(codes, quantities, metrics="dci", num_stages=5)
+        assert all(r.low <= r.value <= r.high for r in records)
     with pytest.raises(UserError, match="labels on either side"):
         dci(codes, np.where(np.arange(450) < 300, quantities[:, 0], np.nan), num_train=300,
             estimator=estimator)

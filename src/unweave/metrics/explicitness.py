@@ -208,6 +208,8 @@ def standardised(codes: Codes, train: slice,
     table = np.stack(kept, axis=1)
     if np.abs(table).max() > 1e100:
         raise UserError("codes are too large to be standardised: rescale them")
+    size = np.abs(table).max(axis=0)
+    table = table / np.where(size < 1e-100, size, 1.0)  # squares of the tiniest would vanish
     deviation = table[train].std(axis=0)
     return (table - table[train].mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
 

@@ -22,7 +22,7 @@ from itertools import pairwise
 import numpy as np
 
 from unweave.metrics.threads import available_threads, side_by_side
-from unweave.types import Float, Int
+from unweave.types import Float, Int, UserError
 
 VALUES_AT_ONCE = 1 << 16
 """Pieces have about this many (problem, row) pairs: two arrays of them fit the second cache."""
@@ -117,7 +117,16 @@ class Design:
         hessian[:, self.pairs[0], self.pairs[1]] = upper
         hessian[:, self.pairs[1], self.pairs[0]] = upper
         hessian += np.diag(penalty)
+        return inverted(hessian)
+
+
+def inverted(hessian: np.ndarray) -> np.ndarray:
+    """`numpy.linalg.inv`, or the sentence that says why there is none."""
+    try:
         return np.linalg.inv(hessian)
+    except np.linalg.LinAlgError:
+        raise UserError("codes are too large, or too unequal in size, for a logistic regression: "
+                        "rescale them") from None
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from unweave.metrics.irls import Task, cross_validated_path, fit_tasks
+from unweave.metrics.irls import Task, cross_validated_path, fit_tasks, inverted
 from unweave.types import Float, Int, UserError
 
 MAX_COLUMNS = 32
@@ -204,7 +204,7 @@ def blocks(columns: np.ndarray) -> Callable[..., Solve]:
         hessian[:, first, second] = upper
         hessian[:, second, first] = upper
         hessian += np.diag(penalty)
-        inverse = np.linalg.inv(hessian)
+        inverse = inverted(hessian)
         return lambda v: (inverse @ v[:, :, None])[:, :, 0]
 
     return solver
