@@ -177,3 +177,15 @@ def test_a_cuda_graph_holds_a_batch(open_data: Open, name: str) -> None:
     graph.replay()
     expected = data.on("cpu").batch(index.cpu(), lambda *shape: numbers_on_device(*shape).cpu())
     torch.testing.assert_close(batch.cpu(), expected)
+
+
+def test_a_table_may_declare_the_types_of_its_factors():
+    images, factors = np.zeros((4, 8, 8), np.uint8), np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    plain = table_dataset(images, factors, ["a", "b"]).space.types
+    assert [str(kind) for kind in plain] == ["ordinal", "ordinal"]
+    said = table_dataset(images, factors, ["a", "b"], types=["categorical", "circular"]).space.types
+    assert [str(kind) for kind in said] == ["categorical", "circular"]
+    with pytest.raises(UserError, match="cannot be continuous"):
+        table_dataset(images, factors, ["a", "b"], types=["ordinal", "continuous"])
+    rendered = [str(kind) for kind in load_data("dsprites").space.types]
+    assert rendered == ["categorical", "ordinal", "circular", "ordinal", "ordinal"]

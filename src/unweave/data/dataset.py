@@ -247,11 +247,13 @@ class DatasetEntry:
 
 
 def table_dataset(images: UInt8[np.ndarray, "image ..."], factors: Factors, names: Sequence[str],
-                  *, sizes: Sequence[int] | None = None, name: str = "table") -> FactorDataset:
+                  *, sizes: Sequence[int] | None = None, types: Sequence[str] = (),
+                  name: str = "table") -> FactorDataset:
     """A data set from arrays in memory: bytes `[n, h, w]` or `[n, h, w, c]`, classes `[n, factor]`.
 
     Rows may come in any order and need not fill the grid; each combination of factors has exactly
-    one image. Afterwards the index runs over the combinations, the last factor fastest.
+    one image. Afterwards the index runs over the combinations, the last factor fastest. `types`
+    says whether each factor is categorical, ordinal or circular; ordinal if nothing is said.
     """
     if images.ndim not in (3, 4) or images.shape[0] == 0:
         raise UserError(f"images must be [n, height, width] or [n, height, width, channel] with at "
@@ -260,7 +262,7 @@ def table_dataset(images: UInt8[np.ndarray, "image ..."], factors: Factors, name
     if len(images) != len(factors):
         raise UserError(f"{len(images)} images for {len(factors)} rows of factors: "
                         "each image needs one row")
-    space = FactorSpace.from_rows(names, factors, sizes)
+    space = FactorSpace.from_rows(names, factors, sizes, types)
     index = space.index(factors)
     if len(space) != len(index):
         twice = factors[np.flatnonzero(np.bincount(index)[index] > 1)[0]]
