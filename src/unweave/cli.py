@@ -302,8 +302,10 @@ def datasets(as_json: Json = False) -> None:
     from unweave.data import DATASETS
     from unweave.report.tables import print_records
 
-    records = [{"name": name, "images": len(entry.space), "shape": list(entry.image_shape),
-                "factors": dict(zip(entry.factors, entry.sizes)), "memory": entry.size,
+    records = [{"name": name, "images": None if entry.space is None else len(entry.space),
+                "shape": None if entry.image_shape is None else list(entry.image_shape),
+                "factors": dict(zip(entry.factors, entry.sizes)), "labels": list(entry.labels),
+                "options": dict(entry.options), "memory": entry.size,
                 "obtained": entry.obtained, "licence": entry.licence, "source": entry.source,
                 "file": entry.file, "summary": entry.summary}
                for name, entry in DATASETS.items()]
@@ -322,19 +324,21 @@ def show_data(
     seed: Annotated[int, typer.Option(help="Which images.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Write a contact sheet and a sheet of single-factor walks as PNG files.
+    """Write a contact sheet and, of factors, a sheet of single-factor walks as PNG files.
 
     Example: unweave data show dsprites --out pictures
     """
-    from unweave.data import load_data
+    from unweave.data import load_data, parse_spec
     from unweave.data.picture import contact_sheet, factor_walks, save_png
     from unweave.report.tables import print_records
 
     dataset = load_data(name)
-    stem = name.partition(":")[0]
+    stem = parse_spec(name)[0]
     records = []
-    for what, sheet in (("images", contact_sheet(dataset, seed=seed)),
-                        ("walks", factor_walks(dataset, seed=seed))):
+    sheets = {"images": contact_sheet(dataset, seed=seed)}
+    if dataset.space.has_factors:
+        sheets["walks"] = factor_walks(dataset, seed=seed)
+    for what, sheet in sheets.items():
         out.mkdir(parents=True, exist_ok=True)
         path = out / f"{stem}-{what}.png"
         save_png(sheet, path)

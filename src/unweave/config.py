@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
 FORMAT = 1
@@ -74,12 +73,6 @@ class RunConfig:
         shared = tuple((k, v) for k, v in self.hyper if k not in per_run)
         rest = replace(self, seed=0, learning_rate=0.0, hyper=shared)
         return tuple(getattr(rest, f.name) for f in fields(rest))
-
-
-def file_of(data: str) -> Path | None:
-    """The file in a data name of the form `name:FILE`, or None."""
-    _, colon, path = data.partition(":")
-    return Path(path) if colon else None
 
 
 def log_every(steps: int) -> int:

@@ -2,6 +2,9 @@
 
 An index is the position of a combination in the order in which the last factor varies fastest,
 counting only the combinations that exist. Draws are uniform over those combinations.
+
+A data set without factors has a space too, in which an index is just the number of an image. What
+else is known of its images is a `LabelTable`: rows that may repeat and cannot be fixed one by one.
 """
 
 from __future__ import annotations
@@ -76,11 +79,15 @@ class FactorSpace:
     types: tuple[FactorType | str, ...] = ()
     """A type for each factor, `FactorType` once made; if empty, those with names for values are
     categorical and the others ordinal."""
+    num_images: int = 0
+    """How many images a data set without factors has; 0 where there are factors."""
     _by_value: dict[tuple[int, int], np.ndarray] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        if len(self.names) != len(self.sizes) or not self.names:
+        if len(self.names) != len(self.sizes):
             raise UserError(f"{len(self.names)} factor names for {len(self.sizes)} factor sizes")
+        if bool(self.names) == bool(self.num_images) or self.num_images < 0:
+            raise UserError("a data set has factors, or a number of images that is at least 1")
         if any(s < 1 for s in self.sizes):
             raise UserError(f"factor sizes must be at least 1, got {self.sizes}")
         if not self.values:
@@ -117,9 +124,21 @@ class FactorSpace:
         return cls(tuple(names), sizes, types=tuple(types),
                    cells=np.ravel_multi_index(tuple(rows.T), sizes))
 
+    @classmethod
+    def without_factors(cls, num_images: int) -> FactorSpace:
+        """The space of images of which no factors are known."""
+        return cls((), (), num_images=num_images)
+
+    @property
+    def has_factors(self) -> bool:
+        """Whether images have factors; if not, an index is no more than a number."""
+        return bool(self.names)
+
     @property
     def grid_size(self) -> int:
-        """Number of combinations in the full grid."""
+        """Number of combinations in the full grid, or of images without factors."""
+        if not self.names:
+            return self.num_images
         return int(np.prod(self.sizes, dtype=np.int64))
 
     @property
@@ -142,11 +161,14 @@ class FactorSpace:
     def factors(self, index: IndexArray | Sequence[int] | int) -> Factors:
         """Factor classes `[sample, factor]` of the combinations at `index`."""
         index = self.checked(index)
+        if not self.names:
+            return np.empty((len(index), 0), dtype=np.int64)
         cells = index if self.cells is None else self.cells[index]
         return np.stack(np.unravel_index(cells, self.sizes), axis=-1).astype(np.int64)
 
     def index(self, factors: Factors | Sequence[Sequence[int]]) -> IndexArray:
         """The index of each row of factor classes; rows that do not exist are refused."""
+        self._needs_factors()
         factors = np.atleast_2d(_integers("a factor class", factors))
         if factors.shape[-1] != len(self.sizes):
             raise UserError(f"expected {len(self.sizes)} factors a row ({', '.join(self.names)}), "
@@ -164,6 +186,7 @@ class FactorSpace:
 
     def has(self, row: Sequence[int] | np.ndarray) -> bool:
         """Whether the combination of factor classes `row` exists."""
+        self._needs_factors()
         row = _integers("a factor class", row)
         if row.shape != (len(self.sizes),):
             raise UserError(f"expected one row of {len(self.sizes)} factors, got {list(row.shape)}")
@@ -204,6 +227,7 @@ class FactorSpace:
 
     def position(self, factor: str | int) -> int:
         """The column of a factor, by name or number."""
+        self._needs_factors()
         if isinstance(factor, str):
             if factor not in self.names:
                 raise unknown_name("factor", factor, self.names)
@@ -212,8 +236,44 @@ class FactorSpace:
             raise UserError(f"factor {factor} is outside 0..{len(self.names) - 1}")
         return int(factor)
 
+    def _needs_factors(self) -> None:
+        if not self.names:
+            raise UserError("this data set has no factors: its images are known by number alone")
+
     def _rows_with(self, factor: int, value: int) -> np.ndarray:
         if (factor, value) not in self._by_value:
             column = np.unravel_index(self.cells, self.sizes)[factor]
             self._by_value[factor, value] = np.flatnonzero(column == value)
         return self._by_value[factor, value]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTable:
+    """What is said of the images of a data set without factors: a row each, a column each label.
+
+    Several images may have the same row, and a label may be unknown (NaN, None, an empty string).
+    """
+
+    names: tuple[str, ...]
+    values: np.ndarray
+    """Numbers or names `[image, label]`, in the order of the images."""
+    types: tuple[FactorType | str | None, ...] = ()
+    """A type for each label, None where it is to be inferred; if empty, all are."""
+
+    def __post_init__(self) -> None:
+        if self.values.ndim != 2 or self.values.shape[1] != len(self.names) or not self.names:
+            raise UserError(f"labels must be [image, {len(self.names)}] for the names "
+                            f"{', '.join(self.names)}, got the shape {list(self.values.shape)}")
+        if self.types and len(self.types) != len(self.names):
+            raise UserError(f"{len(self.types)} types for {len(self.names)} labels")
+        said = tuple(None if kind is None else FactorType.parse(kind) for kind in self.types)
+        object.__setattr__(self, "types", said)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def column(self, name: str) -> np.ndarray:
+        """One label of every image."""
+        if name not in self.names:
+            raise unknown_name("label", name, self.names)
+        return self.values[:, self.names.index(name)]

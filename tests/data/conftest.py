@@ -1,5 +1,6 @@
 """A painting, and the data sets by the names a user would give."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +20,18 @@ def painting(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
-def open_data(painting: Path) -> object:
-    """`load_data`, with the painting for the data set that needs one."""
+MAKERS: dict[str, Callable[[Path], str]] = {}
+"""For data sets that need files: from an empty folder to what `load_data` takes."""
+
+
+@pytest.fixture(scope="session")
+def open_data(painting: Path, tmp_path_factory: pytest.TempPathFactory) -> object:
+    """`load_data`, with small files in the real format for the data sets that need them."""
+    made = {"scream_dsprites": f"scream_dsprites:{painting}"}
 
     def load(name: str) -> FactorDataset:
-        return load_data(f"{name}:{painting}" if name == "scream_dsprites" else name)
+        if name in MAKERS and name not in made:
+            made[name] = MAKERS[name](tmp_path_factory.mktemp(name))
+        return load_data(made.get(name, name))
 
     return load

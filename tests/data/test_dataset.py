@@ -1,18 +1,34 @@
 """What every data set promises, and the one made from arrays."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from unweave.data import DATASETS, FactorDataset, load_data, table_dataset
+from unweave.data import (
+    DATASETS,
+    FactorDataset,
+    absolute_spec,
+    factor_walks,
+    load_data,
+    parse_spec,
+    table_dataset,
+)
+from unweave.data.dataset import BytePixels
+from unweave.factors import FactorSpace, LabelTable
 from unweave.random import Purpose, Streams
 from unweave.types import UserError
 
 Open = Callable[[str], FactorDataset]
 ALL = pytest.mark.parametrize("name", DATASETS)
-INDEX = np.array([0, 17, 5000, 17, 400_000, 737_279])
+
+
+def places(data: FactorDataset) -> np.ndarray:
+    """Six indices from the first to the last, one of them twice."""
+    return (np.array([0.0, 0.2, 0.4, 0.2, 0.7, 1.0]) * (len(data) - 1)).astype(np.int64)
 
 
 def draw(*shape: int) -> torch.Tensor:
@@ -22,10 +38,10 @@ def draw(*shape: int) -> torch.Tensor:
 @ALL
 def test_images(open_data: Open, name: str) -> None:
     data = open_data(name)
-    images = data.images(INDEX)
+    images = data.images(places(data))
     assert images.dtype == np.uint8
     assert images.shape == (6, *data.image_shape)
-    assert data.image_shape == DATASETS[name].image_shape
+    assert DATASETS[name].image_shape in (data.image_shape, None)
     assert images.min() < 128 <= images.max()
     assert data.images([]).shape == (0, *data.image_shape)
     assert data.images(3).shape == (1, *data.image_shape)
@@ -34,20 +50,28 @@ def test_images(open_data: Open, name: str) -> None:
 @ALL
 def test_an_image_is_a_function_of_index_and_seed(open_data: Open, name: str) -> None:
     data = open_data(name)
-    images = data.images(INDEX, seed=1)
+    index = places(data)
+    images = data.images(index, seed=1)
     np.testing.assert_array_equal(images[1], images[3])
-    np.testing.assert_array_equal(data.images(INDEX[::-1].copy(), seed=1), images[::-1])
-    assert np.array_equal(images, data.images(INDEX, seed=2)) != data.is_random
+    np.testing.assert_array_equal(data.images(index[::-1].copy(), seed=1), images[::-1])
+    assert np.array_equal(images, data.images(index, seed=2)) != data.is_random
 
 
 @ALL
 def test_index_and_factors(open_data: Open, name: str) -> None:
     data = open_data(name)
-    assert len(data) == len(data.space) == np.prod(DATASETS[name].sizes)
-    assert data.space.names == DATASETS[name].factors
-    rows = data.factors(INDEX)
+    assert len(data) == len(data.space)
+    if DATASETS[name].space is not None:
+        assert data.space.names == DATASETS[name].factors
+    index = places(data)
+    rows = data.factors(index)
     assert rows.shape == (6, len(data.space.names))
-    np.testing.assert_array_equal(data.index(rows), INDEX)
+    if data.space.has_factors:
+        np.testing.assert_array_equal(data.index(rows), index)
+        assert data.labels is None
+    else:
+        with pytest.raises(UserError, match="no factors"):
+            data.index([[0]])
 
 
 @ALL
@@ -64,7 +88,7 @@ def test_indices_outside_are_refused(open_data: Open, name: str) -> None:
 def test_batch(open_data: Open, name: str) -> None:
     data = open_data(name)
     resident = data.on("cpu")
-    index = torch.from_numpy(INDEX.reshape(2, 3))
+    index = torch.from_numpy(places(data).reshape(2, 3))
     batch = resident.batch(index, draw)
     assert batch.shape == (2, 3, *data.image_shape)
     assert batch.dtype == torch.float32
@@ -74,14 +98,14 @@ def test_batch(open_data: Open, name: str) -> None:
         def refuse(*shape: int) -> torch.Tensor:
             raise AssertionError("drawn without need")
 
-        expected = data.images(INDEX).reshape(batch.shape).astype(np.float32) / 255
+        expected = data.images(places(data)).reshape(batch.shape).astype(np.float32) / 255
         np.testing.assert_array_equal(resident.batch(index, refuse).numpy(), expected)
 
 
 @ALL
 def test_a_run_in_a_stack_sees_what_it_sees_alone(open_data: Open, name: str) -> None:
-    resident = open_data(name).on("cpu")
-    index = torch.from_numpy(INDEX.reshape(2, 3))
+    data = open_data(name)
+    resident, index = data.on("cpu"), torch.from_numpy(places(data).reshape(2, 3))
 
     def alone(*shape: int) -> torch.Tensor:
         return Streams([4]).uniform(Purpose.OBSERVATION, 9, *shape)
@@ -113,6 +137,66 @@ def test_names() -> None:
         load_data("color_dsprites:x.npz")
     with pytest.raises(UserError, match="names no file"):
         load_data("dsprites:")
+    with pytest.raises(UserError, match="dsprites has no options, got size=64"):
+        load_data("dsprites,size=64")
+
+
+@pytest.mark.parametrize(("spec", "parts"), [
+    ("mnist", ("mnist", None, {})),
+    ("mnist,size=64", ("mnist", None, {"size": "64"})),
+    ("npz:a/b.npz", ("npz", "a/b.npz", {})),
+    ("npz:C:\\x, y.npz,size=32,crop=none", ("npz", "C:\\x, y.npz", {"size": "32",
+                                                                 "crop": "none"})),
+    ("npz:", ("npz", "", {})),
+    ("mine, and free", ("mine, and free", None, {})),
+])
+def test_specs(spec: str, parts: tuple[object, ...]) -> None:
+    assert parse_spec(spec) == parts
+
+
+def test_absolute_specs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert absolute_spec("dsprites:x.npz") == f"dsprites:{tmp_path / 'x.npz'}"
+    assert absolute_spec("dsprites,size=64") == "dsprites,size=64"
+    assert absolute_spec("in memory:x") == "in memory:x"
+    entry = replace(DATASETS["dsprites"], options={"table": "a file"}, file_options=("table",))
+    monkeypatch.setitem(DATASETS, "dsprites", entry)
+    assert absolute_spec("dsprites:x,table=t.csv") == (
+        f"dsprites:{tmp_path / 'x'},table={tmp_path / 't.csv'}")
+
+
+def test_images_without_factors() -> None:
+    labels = LabelTable(("digit",), np.array([[3], [3], [1], [3], [0]]), ("categorical",))
+    images = pictures(5, 4, 4, 1)
+    data = FactorDataset("mine", FactorSpace.without_factors(5), BytePixels(images), labels=labels)
+    assert len(data) == 5
+    assert not data.is_random
+    np.testing.assert_array_equal(data.images([4, 0]), images[[4, 0]])
+    assert data.factors([1, 2]).shape == (2, 0)
+    assert data.labels is labels
+    assert labels.column("digit").tolist() == [3, 3, 1, 3, 0]
+    with pytest.raises(UserError, match="unknown label 'colour'"):
+        labels.column("colour")
+    with pytest.raises(ValueError, match="one row to each"):
+        FactorDataset("mine", FactorSpace.without_factors(4), BytePixels(images), labels=labels)
+    with pytest.raises(UserError, match="no factors to walk along"):
+        factor_walks(data)
+
+
+def test_one_of_several_images_is_drawn() -> None:
+    images = np.arange(60, dtype=np.uint8).reshape(60, 1, 1, 1)
+    data = FactorDataset("mine", FactorSpace(("a", "b"), (2, 3)), BytePixels(images), num_each=10)
+    assert data.is_random
+    index = np.repeat(np.arange(6), 200)
+    batch = data.on("cpu").batch(torch.from_numpy(index)[None].expand(2, -1), draw)
+    seen = (batch[..., 0, 0, 0] * 255).round().long()
+    assert torch.equal(seen // 10, torch.from_numpy(index).expand(2, -1))
+    counts = torch.bincount(seen[0], minlength=60)
+    assert counts.min() > 5
+    assert not torch.equal(seen[0], seen[1])
+    drawn = np.concatenate([data.images(np.arange(6), seed=s) for s in range(40)])[:, 0, 0, 0]
+    np.testing.assert_array_equal(drawn // 10, np.tile(np.arange(6), 40))
+    assert len(np.unique(drawn)) > 40
 
 
 GRID = np.array([[a, b] for a in range(2) for b in range(3)])
@@ -173,7 +257,7 @@ def test_a_cuda_graph_holds_a_batch(open_data: Open, name: str) -> None:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         batch = resident.batch(index, numbers_on_device)
-    index.copy_(torch.from_numpy(INDEX.reshape(2, 3)))
+    index.copy_(torch.from_numpy(places(data).reshape(2, 3)))
     graph.replay()
     expected = data.on("cpu").batch(index.cpu(), lambda *shape: numbers_on_device(*shape).cpu())
     torch.testing.assert_close(batch.cpu(), expected)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from unweave.factors import FactorSpace
+from unweave.factors import FactorSpace, LabelTable
 from unweave.metrics import METRICS, plan_scores, score, score_dataset, score_records
 from unweave.types import UserError
 
@@ -153,3 +153,50 @@ def test_nothing_warns_on_ordinary_rows():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         score_records(CODES, FACTORS, **QUICK)
+
+
+def without(num=600, labels=None):
+    """A plan's inputs for images without factors: codes of three latents, two of them labelled."""
+    codes = np.random.default_rng(0).normal(size=(num, 3))
+    table = None
+    if labels is not None:
+        values = np.stack([codes[:, 0] > 0, codes[:, 1] > 0], axis=1).astype(np.int64)
+        table = LabelTable(("left", "up"), values, labels)
+    return codes, FactorSpace.without_factors(num), table
+
+
+def test_without_factors_the_codes_alone_are_scored():
+    codes, space, _ = without()
+    with pytest.warns(UserWarning, match="no factors, so these metrics are left out: .*mig"):
+        found = score_dataset(lambda index: codes[index], space)
+    assert {score.metric for score in found} == {
+        name for name, metric in METRICS.items() if not metric.supervised and metric.default}
+    assert all(score.ceiling is None for score in found)
+    expected = score_dataset(lambda index: codes[index], FactorSpace(("a",), (600,)), metrics="tc")
+    assert [s.value for s in found if s.metric == "tc"] == [s.value for s in expected]
+    with pytest.raises(UserError, match="no factors, so these metrics cannot score it: mig; "):
+        score_dataset(lambda index: codes[index], space, metrics=["mig", "tc"])
+
+
+def test_labels_take_the_place_of_factors_where_nothing_is_fixed():
+    codes, space, labels = without(labels=("categorical", "categorical"))
+    few = {"num_train_points": 400, "num_test_points": 200}
+    (accuracy, _) = score_dataset(lambda index: codes[index], space, labels=labels,
+                                  metrics="attributes", **few)
+    assert accuracy.value > 0.9
+    assert accuracy.ceiling > 0.8
+    with pytest.raises(UserError, match=r"no factors that could be fixed, .*: factor_vae; "):
+        score_dataset(lambda index: codes[index], space, labels=labels, metrics="factor_vae")
+
+
+def test_labels_may_be_unknown_or_quantities():
+    codes, space, labels = without(labels=(None, None))
+    values = labels.values.astype(np.float64)
+    values[::3, 0] = np.nan
+    values[:, 1] = codes[:, 1]
+    partial = LabelTable(("left", "up"), values, (None, "continuous"))
+    found = score_dataset(lambda index: codes[index], space, labels=partial, metrics="sap",
+                          details=False)
+    assert found[0].value > 0.3
+    assert found[0].settings["factor_types"] == ["ordinal", "continuous"]
+    assert found[0].settings["num_unknown"][0] > 0

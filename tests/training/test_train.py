@@ -198,3 +198,26 @@ def test_seeds_and_names():
     started = time.monotonic()
     assert unweave.training.plan("vae", device="cpu")[0].precision in ("float32", "bfloat16")
     assert time.monotonic() - started < 5
+
+
+def test_images_without_factors_train_and_are_scored_by_their_codes(tmp_path, sprites):
+    from unweave.data import FactorDataset
+    from unweave.data.dataset import BytePixels
+    from unweave.factors import FactorSpace
+    from unweave.report.sheets import traversal_sheet
+    from unweave.studies.correlations import correlations_of_run
+    from unweave.studies.scoring import score_run
+
+    plain = FactorDataset("plain", FactorSpace.without_factors(256),
+                          BytePixels(sprites.images(np.arange(256))))
+    settings = {"steps": 3, "batch_size": 8, "num_latents": 4, "device": "cpu", "out": None,
+                "progress": False, "precision": "float32"}
+    (run,) = unweave.train("vae", plain, **settings)
+    (same_run,) = unweave.train("vae", sprites, **settings)
+    assert run.curves == same_run.curves
+    assert score_run(run, metrics=["tc"])[0].ceiling is None
+    with pytest.raises(UserError, match="no factors, so these metrics cannot score it: mig"):
+        score_run(run, metrics=["mig"])
+    with pytest.raises(UserError, match="plain has no factors and no labels"):
+        correlations_of_run(run)
+    assert traversal_sheet(run).width > 0

@@ -1,11 +1,13 @@
-"""Data sets: images with known factors, by name.
+"""Data sets: images, with factors or without, by name.
 
 `load_data("dsprites")` gives a `FactorDataset`; `name:FILE` takes the pixels, or what else the data
-set lacks, from the user's file. A new data set is one file and a line in `DATASETS`.
+set lacks, from the user's file; `name,option=value` and `name:FILE,option=value` say how it is
+read. A new data set is one file and a line in `DATASETS`.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from unweave.data.dataset import (
@@ -29,12 +31,14 @@ __all__ = [
     "FactorDataset",
     "FileCheck",
     "ResidentImages",
+    "absolute_spec",
     "check_file",
     "contact_sheet",
     "data_folder",
     "factor_walks",
     "fetch",
     "load_data",
+    "parse_spec",
     "save_png",
     "table_dataset",
 ]
@@ -48,16 +52,46 @@ DATASETS: dict[str, DatasetEntry] = {
 
 
 def load_data(spec: str) -> FactorDataset:
-    """The data set called `name`, or `name:FILE`; `spec` becomes its name."""
-    name, colon, file = spec.partition(":")
+    """The data set called `name`, `name:FILE`, or either with options; `spec` becomes its name."""
+    name, file, options = parse_spec(spec)
     if name not in DATASETS:
         raise unknown_name("data set", name, DATASETS)
     entry = DATASETS[name]
-    if not colon:
-        return entry.load(spec, None)
+    for option in options:
+        if not entry.options:
+            raise UserError(f"{name} has no options, got {option}={options[option]}: leave it out")
+        if option not in entry.options:
+            raise unknown_name(f"option of {name}", option, entry.options)
+    if file is None:
+        return entry.load(spec, None, **options)
     if not entry.file:
         raise UserError(f"{name} takes no file, got {file!r}: use the name {name} alone")
     if not file:
         raise UserError(f"{spec!r} names no file: write {name}:FILE, where FILE is {entry.file}, "
                         f"or {name} alone")
-    return entry.load(spec, Path(file).expanduser())
+    return entry.load(spec, Path(file).expanduser(), **options)
+
+
+def absolute_spec(spec: str) -> str:
+    """The same with files by their whole paths: a run must find them again from anywhere."""
+    name, file, options = parse_spec(spec)
+    if name not in DATASETS:
+        return spec
+    files = DATASETS[name].file_options
+    if file is not None:
+        name = f"{name}:{Path(file).expanduser().resolve()}"
+    for key, value in options.items():
+        name += f",{key}={Path(value).expanduser().resolve() if key in files else value}"
+    return name
+
+
+def parse_spec(spec: str) -> tuple[str, str | None, dict[str, str]]:
+    """Name, file (None without a colon) and options of a data set as users write it.
+
+    Options stand at the end. A comma that no `word=` follows is part of the file's name.
+    """
+    found = re.fullmatch(r"([^:,]*)(?::(.*?))?((?:,[A-Za-z_]+=[^,]*)*)", spec, re.DOTALL)
+    if found is None:  # nothing that could be loaded, but data sets in memory are named freely
+        return spec, None, {}
+    pairs = [part.split("=", 1) for part in found[3].split(",")[1:]]
+    return found[1], found[2], {key: value.strip() for key, value in pairs}

@@ -1,17 +1,17 @@
 """FactorDataset: images, the factors behind them, and how a sample is drawn from an index.
 
-A data set is three parts. `pixels` hold one image for each index, as packed bits or as bytes.
-`space` numbers the factors. `observe`, in the random variants alone, turns the stored image into a
-sample with uniform numbers that the caller supplies, so that a run's data come from the run's own
-stream. There is no subclassing: a new data set is a function that fills in the parts.
+A data set is three parts. `pixels` hold the images, as packed bits or as bytes. `space` numbers
+the factors, or just the images where no factors are known. `observe`, in the random variants alone,
+turns the stored image into a sample with uniform numbers that the caller supplies, so that a run's
+data come from the run's own stream; so does the choice among several stored images of one index.
+There is no subclassing: a new data set is a function that fills in the parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unweave.factors import FactorSpace
+from unweave.factors import FactorSpace, LabelTable
 from unweave.random import Purpose, Streams, has_triton
 from unweave.types import (
     Factors,
@@ -45,7 +45,7 @@ _CHUNK = 256
 
 @runtime_checkable
 class Pixels(Protocol):
-    """One stored image for each index."""
+    """Stored images: one for each index, or as many for each as the data set says."""
 
     shape: tuple[int, int, int]
 
@@ -139,8 +139,8 @@ def _gather_on_gpu(stored: Tensor, shape: tuple[int, int, int], packed: bool, dt
 class ResidentImages:
     """A data set whose images live on one device."""
 
-    def __init__(self, gather: Gather, observe: Observe | None) -> None:
-        self._gather, self._observe = gather, observe
+    def __init__(self, gather: Gather, observe: Observe | None, num_each: int = 1) -> None:
+        self._gather, self._observe, self._num_each = gather, observe, num_each
 
     def batch(self, index: IndexBatch, draw: Draw | None = None) -> ImageBatch:
         """Images `[*stack, batch, height, width, channel]` in [0, 1], on the device of the index.
@@ -148,23 +148,40 @@ class ResidentImages:
         `draw` is called at most once, and never by data sets without randomness. Indices are not
         checked, which would stop the device.
         """
-        images = self._gather(index)
-        if self._observe is None:
-            return images
+        if self._observe is None and self._num_each == 1:
+            return self._gather(index)
         if draw is None:
             raise UserError("this data set is random: give batch a draw, its uniform numbers")
-        return self._observe(images, draw)
+        if self._observe is None:
+            return self._gather(_one_of_each(index, draw, self._num_each))
+        return self._observe(self._gather(index), draw)
+
+
+def _one_of_each(index: Tensor, draw: Draw, num_each: int) -> Tensor:
+    """Rows of stored images: for each index one of the `num_each` that follow each other."""
+    chosen = (draw(index.shape[-1]) * num_each).to(index.dtype)
+    return index * num_each + chosen.clamp_(max=num_each - 1)
 
 
 class FactorDataset:
-    """Images with known factors. `name` is what a run's configuration stores."""
+    """Images with known factors, or without. `name` is what a run's configuration stores.
+
+    With `num_each` an index stands for that many images, stored one after the other, and every
+    sample is one of them: what they differ in is noise, not a factor. `labels` say what is known
+    of images whose `space` has no factors.
+    """
 
     def __init__(self, name: str, space: FactorSpace, pixels: Pixels, *, channels: int = 0,
-                 observe_on: Callable[[torch.device], Observe] | None = None) -> None:
-        self.name, self.space = name, space
+                 observe_on: Callable[[torch.device], Observe] | None = None, num_each: int = 1,
+                 labels: LabelTable | None = None) -> None:
+        self.name, self.space, self.labels = name, space, labels
         height, width, stored = pixels.shape
         self.image_shape = (height, width, channels or stored)
-        self._pixels, self._observe_on = pixels, observe_on
+        if num_each > 1 and observe_on is not None:
+            raise ValueError("a sample is chosen or changed by its random numbers, not both")
+        if labels is not None and (space.has_factors or len(labels) != len(space)):
+            raise ValueError("labels belong to images without factors, one row to each")
+        self._pixels, self._observe_on, self._num_each = pixels, observe_on, num_each
 
     def __len__(self) -> int:
         return len(self.space)
@@ -175,7 +192,7 @@ class FactorDataset:
     @property
     def is_random(self) -> bool:
         """Whether two draws of one index may look different."""
-        return self._observe_on is not None
+        return self._observe_on is not None or self._num_each > 1
 
     def factors(self, index: IndexArray | Sequence[int] | int) -> Factors:
         """Factor classes `[sample, factor]` of the images at `index`."""
@@ -192,20 +209,20 @@ class FactorDataset:
         are asked for with it.
         """
         index = self.space.checked(index)
-        if self._observe_on is None:
+        if not self.is_random:
             return self._pixels.rows(index)
         out = np.empty((len(index), *self.image_shape), dtype=np.uint8)
-        observe = self._observe_on(torch.device("cpu"))
         for start in range(0, len(index), _CHUNK):
             part = index[start:start + _CHUNK]
             # A stack of one image each, told apart by the step: own numbers for every index.
-            stored = torch.from_numpy(self._pixels.rows(part)).to(torch.float32)[:, None] / 255.0
             streams, steps = Streams([seed] * len(part)), torch.from_numpy(part)
-
-            def draw(*shape: int, streams: Streams = streams, steps: Tensor = steps) -> Tensor:
-                return streams.uniform(Purpose.OBSERVATION, steps, *shape)
-
-            sample = observe(stored, draw)[:, 0]
+            draw = partial(streams.uniform, Purpose.OBSERVATION, steps)
+            if self._observe_on is None:
+                rows = _one_of_each(steps[:, None], draw, self._num_each)
+                out[start:start + len(part)] = self._pixels.rows(rows[:, 0].numpy())
+                continue
+            stored = torch.from_numpy(self._pixels.rows(part)).to(torch.float32)[:, None] / 255.0
+            sample = self._observe_on(torch.device("cpu"))(stored, draw)[:, 0]
             out[start:start + len(part)] = (sample * 255.0).round().to(torch.uint8).numpy()
         return out
 
@@ -213,7 +230,7 @@ class FactorDataset:
         """The images on a device, ready for training."""
         device = torch.empty(0, device=device).device  # "cuda" becomes "cuda:0"
         observe = None if self._observe_on is None else self._observe_on(device)
-        return ResidentImages(self._pixels.gather_on(device), observe)
+        return ResidentImages(self._pixels.gather_on(device), observe, self._num_each)
 
 
 @dataclass(frozen=True)
@@ -221,8 +238,9 @@ class DatasetEntry:
     """What the dictionary of data sets says about one of them."""
 
     summary: str
-    space: FactorSpace
-    image_shape: tuple[int, int, int]
+    space: FactorSpace | None
+    """None where the user's files decide."""
+    image_shape: tuple[int, int, int] | None
     licence: str
     source: str
     """The paper or project it comes from."""
@@ -230,20 +248,26 @@ class DatasetEntry:
     """Memory it takes."""
     obtained: str
     """How it gets onto the user's machine."""
-    load: Callable[[str, Path | None], FactorDataset]
-    """From the name to store and, where one was given, a file."""
+    load: Callable[..., FactorDataset]
+    """From the name to store and, where one was given, a file; options follow as keywords."""
     file: str = ""
     """What `name:FILE` stands for; empty where the data set takes no file."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """What `name,option=value` or `name:FILE,option=value` may say, and what it means."""
+    file_options: tuple[str, ...] = ()
+    """Those options that name a file or folder."""
+    labels: tuple[str, ...] = ()
+    """What is said of images without factors."""
 
     @property
     def factors(self) -> tuple[str, ...]:
         """Names of the factors."""
-        return self.space.names
+        return () if self.space is None else self.space.names
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Number of classes of each factor."""
-        return self.space.sizes
+        return () if self.space is None else self.space.sizes
 
 
 def table_dataset(images: UInt8[np.ndarray, "image ..."], factors: Factors, names: Sequence[str],

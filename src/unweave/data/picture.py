@@ -49,6 +49,9 @@ def factor_walks(dataset: FactorDataset, seed: int = 0, num_columns: int = 10) -
     if num_columns < 1:
         raise UserError(f"a walk needs at least 1 column, got {num_columns}")
     space = dataset.space
+    if not space.has_factors:
+        raise UserError(f"{dataset.name} has no factors to walk along: its images are known by "
+                        "number alone")
     start = space.factors(space.draw(1, numpy_generator(seed, Purpose.EVALUATION)))[0]
     columns = min(num_columns, max(space.sizes))
     sheet = np.full((len(space.sizes) * columns, *dataset.image_shape), _GREY, dtype=np.uint8)

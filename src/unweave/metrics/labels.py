@@ -68,6 +68,10 @@ class Labels:
                    for k, kind in enumerate(self.types)]
         return np.stack(columns, axis=1)
 
+    def at(self, index: Int[np.ndarray, " row"]) -> Labels:
+        """The labels of some rows."""
+        return Labels(self.values[index], self.types, self.num_bins)
+
     def filled(self) -> Float[np.ndarray, "sample factor"]:
         """The values, with the middle one of its column where a label is unknown."""
         table = self.values.copy()

@@ -60,6 +60,11 @@ class Metric:
         return factors is None or factors.default is inspect.Parameter.empty
 
     @property
+    def interventional(self) -> bool:
+        """Whether it looks at groups of images in which a factor is fixed."""
+        return "groups" in inspect.signature(self.function).parameters
+
+    @property
     def range(self) -> Range:
         """The values of the main key, which is the first."""
         return next(iter(self.keys.values())).range

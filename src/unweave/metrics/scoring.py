@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from unweave.factors import FactorSpace
+from unweave.factors import FactorSpace, LabelTable
 from unweave.metrics.across import ACROSS_RUNS
 from unweave.metrics.arrays import ArrayLike, as_codes, as_labels, as_num_values
 from unweave.metrics.labels import NUM_FACTOR_BINS, Labels
@@ -106,6 +106,8 @@ class Plan:
 
     def _ceiling(self, i: int) -> dict[str, float]:
         name = self.metrics[i].name
+        if not self.factors.size:
+            return {}
         if name not in self._ceilings:
             codes = self.factors.astype(np.float64) if self.labels is None else self.labels.filled()
             self._ceilings[name] = self._evaluate(i, self.metrics[i].function, codes, None)
@@ -121,9 +123,9 @@ class Plan:
                     "points": rows.points, "factor_types": self.factor_types or None}
         if draw.groups is not None:
             return function(*before, codes, rows.groups, draw.fixed, **accepted(function, settings))
-        factors = self._table(function)[draw.points]
         codes = codes[rows.points]
-        if not self.metrics[i].partial and self.factors.min() < 0:
+        factors = self._table(function)[draw.points]
+        if not self.metrics[i].partial and self.factors.size and self.factors.min() < 0:
             whole = (self.factors[draw.points] >= 0).all(axis=1)
             if draw.num_train is not None:
                 settings["num_train"] = int(whole[:draw.num_train].sum())
@@ -136,6 +138,8 @@ class Plan:
 
     def _table(self, function: Callable[..., Any]) -> np.ndarray:
         """Factors as a function takes them: quantities where it asks for types, NaN for unknown."""
+        if not self.factors.size:  # images are told apart by their number, which nobody looks at
+            return self.index[:, None]
         if self.labels is None:
             return self.factors
         if accepted(function, {"factor_types": None}):
@@ -156,18 +160,56 @@ class Plan:
         return said
 
 
-def plan_scores(space: FactorSpace, *, metrics: str | Iterable[str] | None = None,
-                convention: str = "study2019", seed: int = 0, **overrides: Any) -> Plan:
+def plan_scores(space: FactorSpace, *, labels: LabelTable | None = None,
+                metrics: str | Iterable[str] | None = None, convention: str = "study2019",
+                seed: int = 0, num_factor_bins: int = NUM_FACTOR_BINS, **overrides: Any) -> Plan:
     """The plan that scores encoders of a data set: encode `plan.index`, call `plan.score`.
 
     Keyword arguments replace settings of the convention in every metric that has them
-    (`num_train_votes=1000`), and are recorded in the scores.
+    (`num_train_votes=1000`), and are recorded in the scores. In a data set without factors `labels`
+    take their place, but nothing can be fixed there: see `without_factors`.
     """
-    return _plan(SpaceSource(space, seed), space.factors, metrics, convention, seed, overrides,
-                 tuple(str(kind) for kind in space.types))
+    source = SpaceSource(space, seed)
+    if space.has_factors:
+        return _plan(source, space.factors, metrics, convention, seed, overrides,
+                     tuple(str(kind) for kind in space.types))
+    metrics = without_factors(metrics, labels)
+    if labels is None:
+        return _plan(source, space.factors, metrics, convention, seed, overrides)
+    table = as_labels(labels.values, len(space), labels.types or None, num_factor_bins)
+    classes = table.classes
+    types = tuple(str(kind) for kind in table.types)
+    if classes.min() >= 0 and not any(kind.is_quantity for kind in table.types):
+        table = None
+    return _plan(source, lambda index: classes[index], metrics, convention, seed, overrides, types,
+                 table)
+
+
+def without_factors(names: str | Iterable[str] | None,
+                    labels: LabelTable | None) -> list[str]:
+    """Those metrics that a data set without factors can have, all if none are named.
+
+    Without labels these are the ones that look at codes alone. One that is named and cannot be had
+    is refused; of those that nobody named a warning tells.
+    """
+    def can(metric: Metric) -> bool:
+        return not metric.supervised or (labels is not None and not metric.interventional)
+
+    chosen = _chosen(names)
+    unable = ", ".join(metric.name for metric in chosen if not can(metric))
+    held = "no factors" if labels is None else "labels, but no factors that could be fixed"
+    if unable and names is not None:
+        known = ", ".join(name for name, metric in METRICS.items() if can(metric))
+        raise UserError(f"the data set has {held}, so these metrics cannot score it: {unable}; "
+                        f"choose among {known}")
+    if unable:
+        warnings.warn(f"the data set has {held}, so these metrics are left out: {unable}",
+                      stacklevel=4)
+    return [metric.name for metric in chosen if can(metric)]
 
 
 def score_dataset(encode: Callable[[np.ndarray], ArrayLike], space: FactorSpace, *,
+                  labels: LabelTable | None = None,
                   metrics: str | Iterable[str] | None = None, convention: str = "study2019",
                   seed: int = 0, num_values: ArrayLike | None = None, details: bool = True,
                   **overrides: Any) -> list[Score]:
@@ -175,7 +217,8 @@ def score_dataset(encode: Callable[[np.ndarray], ArrayLike], space: FactorSpace,
 
     `num_values` tells categorical latents: see `Plan.score`.
     """
-    plan = plan_scores(space, metrics=metrics, convention=convention, seed=seed, **overrides)
+    plan = plan_scores(space, labels=labels, metrics=metrics, convention=convention, seed=seed,
+                       **overrides)
     return plan.score(encode(plan.index), num_values=num_values, details=details)
 
 
@@ -247,7 +290,7 @@ def _plan(source: Source, factors: Callable[[np.ndarray], Factors],
             own["num_test_points"] = len(draw.points) - draw.num_train
     overridden = tuple(tuple(k for k in overrides if k in s) for s in settings)
     return Plan(metrics, tuple(settings), tuple(draws), index, factors(index), convention, seed,
-                overridden, factor_types, labels)
+                overridden, factor_types, None if labels is None else labels.at(index))
 
 
 def _warn_of_factors(classes: Factors) -> None:

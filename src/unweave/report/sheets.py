@@ -47,10 +47,13 @@ def grid(rows: Sequence[np.ndarray], labels: Sequence[tuple[str, str]], *, title
 
 def latent_facts(run: Run, *, num: int = 4000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """KL of each code in nats `[code]`, and its mutual information with each factor as a share of
-    the factor's entropy `[code, factor]`, from `num` images of the run's data set.
+    the factor's entropy `[code, factor]`, from `num` images of the run's data set; no columns where
+    it has no factors.
     """
     index = run.dataset.space.draw(num, numpy_generator(seed, Purpose.EVALUATION))
     codes, factors = run.encode_at(index, seed=seed), run.dataset.factors(index)
+    if not factors.size:
+        return run.kl_at(index, seed=seed), np.zeros((codes.shape[1], 0))
     shared = mutual_information(discretise(codes, 20, run.num_values), factors)
     return run.kl_at(index, seed=seed), shared / np.maximum(entropy(factors), 1e-12)
 
@@ -65,18 +68,20 @@ def traversal_sheet(run: Run, *, image: np.ndarray | None = None, span: float = 
     order = np.argsort(-kl)
     labels = []
     for j in order:
-        k = int(shared[j].argmax())
+        k = int(shared[j].argmax()) if shared.shape[1] else -1
         follows = (f"{run.dataset.space.names[k]} ({shared[j, k]:.0%})"
-                   if kl[j] >= 0.1 and shared[j, k] >= 0.05 else "unused" if kl[j] < 0.1 else "")
+                   if kl[j] >= 0.1 and k >= 0 and shared[j, k] >= 0.05
+                   else "unused" if kl[j] < 0.1 else "")
         kind = "c" if run.num_values[j] else "z"
         labels.append((f"{kind}{j}", f"KL {kl[j]:.2f}  {follows}".rstrip()))
     pictures = run.traverse(image, latents=order.tolist(), span=span, num=num)
     letters = ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}"
                         for k, v in run.config.hyper)
     title = f"{run.config.method}  {letters}  seed {run.config.seed}  on {run.dataset.name}"
-    return grid(list(pictures), labels, title=title,
-                footer=f"each row moves one latent from {-span:g} to {span:g}, the others stay; "
-                       "percent: information shared with the factor, of the factor's entropy")
+    footer = f"each row moves one latent from {-span:g} to {span:g}, the others stay"
+    if shared.shape[1]:
+        footer += "; percent: information shared with the factor, of the factor's entropy"
+    return grid(list(pictures), labels, title=title, footer=footer)
 
 
 def reconstruction_sheet(run: Run, *, num: int = 11, seed: int = 0) -> Image.Image:

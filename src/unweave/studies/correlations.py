@@ -27,10 +27,16 @@ def correlations_of_run(run: Run, *, num_points: int = 10_000,
     if any(run.num_values):
         raise UserError(f"{run.run_id} has categorical latents, whose classes have no order: "
                         "correlations are those of continuous latents")
-    space = run.dataset.space
+    space, labels = run.dataset.space, run.dataset.labels
+    if labels is None and not space.has_factors:
+        raise UserError(f"{run.config.data} has no factors and no labels: there is nothing to "
+                        "correlate the latents with")
     index = SpaceSource(space, seed).points(num_points)
-    found = correlations(run.encode_at(index, seed=seed), space.factors(index))
-    return found, list(space.names)
+    codes = run.encode_at(index, seed=seed)
+    if labels is None:
+        return correlations(codes, space.factors(index)), list(space.names)
+    found = correlations(codes, labels.values[index], factor_types=labels.types or None)
+    return found, list(labels.names)
 
 
 def correlations_of_file(path: str | Path) -> tuple[Correlations, list[str]]:

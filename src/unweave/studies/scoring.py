@@ -37,8 +37,8 @@ def score_run(run: Run, *, metrics: Sequence[str] | None = None, convention: str
         with display(progress) as listener:
             return run.encode_at(index, seed=seed, listener=listener)
 
-    return score_dataset(encode, run.dataset.space, metrics=metrics, convention=convention,
-                         seed=seed, num_values=run.num_values, **overrides)
+    return score_dataset(encode, run.dataset.space, labels=run.dataset.labels, metrics=metrics,
+                         convention=convention, seed=seed, num_values=run.num_values, **overrides)
 
 
 def store_scores(run: Run, scores: Sequence[Score]) -> Path | None:

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from unweave import nn
-from unweave.config import RunConfig, file_of
-from unweave.data import load_data
+from unweave.config import RunConfig
+from unweave.data import absolute_spec, load_data
 from unweave.data.dataset import FactorDataset
 from unweave.nn.init import SCHEMES
 from unweave.objectives import LIKELIHOODS, canonical, complete, letters
@@ -64,9 +64,7 @@ def plan(method: str, data: str = "dsprites", *, seeds: int | str | Iterable[int
             fields[name] = float(fields[name])
     grid = [dict(zip(chosen, combination)) for combination in itertools.product(
         *[v if isinstance(v, list | tuple) and k in known else [v] for k, v in chosen.items()])]
-    path = file_of(data)
-    if path is not None:  # a run must find its file again from any working directory
-        data = f"{data.partition(':')[0]}:{path.expanduser().resolve()}"
+    data = absolute_spec(data)
     configs = [RunConfig(method=method, data=data, seed=seed, hyper=complete(method, letter),
                          **fields)
                for letter in grid for seed in parse_seeds(seeds)]
