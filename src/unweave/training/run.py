@@ -67,7 +67,8 @@ class Run:
         return self.info["status"]
 
     @property
-    def _architecture(self) -> nn.Architecture:
+    def architecture(self) -> nn.Architecture:
+        """The encoder and decoder."""
         return nn.ARCHITECTURES[self.config.architecture]
 
     def _chunks(self, images: np.ndarray) -> Iterator[Tensor]:
@@ -97,7 +98,7 @@ class Run:
     def _heads(self, chunks: Iterator[Tensor]) -> Tensor:
         """The encoder's raw output for images, `[sample, head]`, on the CPU."""
         with torch.inference_mode():
-            parts = [nn.encode_head(self._architecture, self.params, x, buffers=self.params,
+            parts = [nn.encode_head(self.architecture, self.params, x, buffers=self.params,
                                     precision=self.config.precision)[0].float().cpu()
                      for x in chunks]
             size = self._posterior.head_size(self.config.num_latents, self._letters)
@@ -175,7 +176,7 @@ class Run:
         with torch.inference_mode():
             for start in range(0, len(codes), _CHUNK):
                 z = torch.from_numpy(codes[start:start + _CHUNK]).to(self.device)[None]
-                logits = nn.decode(self._architecture, self.params,
+                logits = nn.decode(self.architecture, self.params,
                                    self._posterior.embed(z, self._letters), buffers=self.params,
                                    image_shape=self.dataset.image_shape,
                                    precision=self.config.precision)
