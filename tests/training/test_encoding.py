@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from small import small_plan, train_small
 
+from small import small_plan, train_small
 from unweave.training.encoding import encode_runs
 from unweave.types import UserError
 

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from small import same
 
+from small import same
 from unweave import nn
 from unweave.objectives import METHODS
 from unweave.training import plan, train_runs
