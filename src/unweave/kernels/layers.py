@@ -9,7 +9,7 @@ alone, in an order that does not depend on how many runs there are. What is unus
   image has few channels all taps are one run.
 - A transposed convolution is four convolutions, one for each parity of row and column of its
   output; tap 3 - 2a - p of parity p looks at the small pixel a - 1 + p away. With few output
-  channels the four are columns of one matrix product, so that the small image is read once.
+  channels whole blocks of four by four output pixels are columns of one matrix product.
 - The gradient of an activation is applied by the kernel that computes the gradient of the layer
   after it, from the activation's own output.
 - NaN stays NaN: `where` instead of `maximum`, which would turn it into 0.
@@ -223,48 +223,52 @@ def double(x, w, bias, y, seen, batch,
 @triton.jit
 def double_narrow(x, w, bias, y, seen, batch,
                   H: tl.constexpr, W: tl.constexpr, SMALL: tl.constexpr, BIG: tl.constexpr,
-                  COLUMNS: tl.constexpr, SPAN: tl.constexpr, HAS_BIAS: tl.constexpr,
-                  ACTIVATION: tl.constexpr, BEFORE: tl.constexpr, PRECISION: tl.constexpr,
-                  BLOCK: tl.constexpr):
-    """As `double` for 4x4 kernels and few channels of the big image: columns are (parity, channel).
+                  COLUMNS: tl.constexpr, HAS_BIAS: tl.constexpr, ACTIVATION: tl.constexpr,
+                  BEFORE: tl.constexpr, PRECISION: tl.constexpr, BLOCK: tl.constexpr):
+    """As `double` for 4x4 kernels, few channels of the big image, and even H and W.
 
-    SPAN: 4 * SMALL, the padded length of the three neighbours in a row.
+    Two by two small pixels at a time: the four by four around them, 4 * SMALL contiguous numbers
+    in each of four rows, make a block of four by four big pixels. Columns are (row, column,
+    channel) of that block. The small image is read twice each way, not three or four times.
     """
     run = tl.program_id(1).to(tl.int64)
     pixels = batch * (H * W)
+    HH: tl.constexpr = H // 2
+    WW: tl.constexpr = W // 2
     p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = p < pixels
-    image = p // (H * W)
-    oy = (p % (H * W)) // W
-    ox = p % W
+    inside = p < batch * (HH * WW)
+    image = p // (HH * WW)
+    oy = (p % (HH * WW)) // WW
+    ox = p % WW
     x += run * pixels * SMALL
     w += run * (16 * BIG * SMALL)
     column = tl.arange(0, COLUMNS)
-    known = column < 4 * BIG
+    known = column < 16 * BIG
     channel = column % BIG
-    py = column // (2 * BIG)
-    px = (column // BIG) % 2
-    k = tl.arange(0, SPAN)
+    by = column // (4 * BIG)
+    bx = (column // BIG) % 4
+    k = tl.arange(0, 4 * SMALL)
     t = k // SMALL
-    tx = t[:, None] - px[None, :]
-    ix = ox[:, None] - 1 + t[None, :]
+    # Small pixel 2 q - 1 + t lies under big pixel 4 q + b at tap b + 3 - 2 t.
+    kx = bx[None, :] + 3 - 2 * t[:, None]
+    fits = (kx >= 0) & (kx < 4) & known[None, :]
+    ix = 2 * ox[:, None] - 1 + t[None, :]
+    okx = inside[:, None] & (ix >= 0) & (ix < W)
     acc = tl.zeros((BLOCK, COLUMNS), tl.float32)
-    for r in tl.static_range(3):
-        iy = oy + (r - 1)
-        row = ((image * H + iy) * W + ox - 1) * SMALL
-        ok = (inside & (iy >= 0) & (iy < H))[:, None] & (ix >= 0) & (ix < W) & (t < 3)[None, :]
-        xv = tl.load(x + row[:, None] + k[None, :], ok, 0.0)
-        ty = r - py
-        tap = (3 - 2 * ty - py)[None, :] * 4 + 3 - 2 * tx - px[None, :]
-        used = ((ty >= 0) & (ty < 2) & known)[None, :] & (tx >= 0) & (tx < 2)
-        wv = tl.load(w + tap * (BIG * SMALL) + channel[None, :] * SMALL + (k % SMALL)[:, None],
-                     used, 0.0)
+    for r in tl.static_range(4):
+        iy = 2 * oy + (r - 1)
+        row = ((image * H + iy) * W + 2 * ox - 1) * SMALL
+        xv = tl.load(x + row[:, None] + k[None, :], okx & ((iy >= 0) & (iy < H))[:, None], 0.0)
+        ky = by + (3 - 2 * r)
+        tap = ky[None, :] * 4 + kx
+        wv = tl.load(w + (tap * BIG + channel[None, :]) * SMALL + (k % SMALL)[:, None],
+                     fits & ((ky >= 0) & (ky < 4))[None, :], 0.0)
         acc = tl.dot(xv.to(wv.dtype), wv, acc, input_precision=PRECISION)
     if HAS_BIAS:
         acc += tl.load(bias + run * BIG + channel, known, 0.0).to(tl.float32)[None, :]
     acc = _activate(acc, ACTIVATION)
-    place = ((image * (2 * H) + 2 * oy) * (2 * W) + 2 * ox) * BIG
-    within = (py * (2 * W) + px) * BIG + channel
+    place = ((image * (2 * H) + 4 * oy) * (2 * W) + 4 * ox) * BIG
+    within = (by * (2 * W) + bx) * BIG + channel
     place = run * pixels * (4 * BIG) + place[:, None] + within[None, :]
     ok = inside[:, None] & known[None, :]
     if BEFORE != 0:

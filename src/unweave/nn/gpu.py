@@ -82,7 +82,7 @@ TILES: dict[tuple[str, int, int, int, int], Tile] = {
 
 _DEFAULTS = {
     "halve": Tile(128, 4, 1, 128), "halve_flat": Tile(64, 2, 1),
-    "double": Tile(128, 4, 1, 1), "double_narrow": Tile(128, 2, 1),
+    "double": Tile(128, 4, 1, 1), "double_narrow": Tile(64, 4, 1),
     "kernel_gradient": Tile(64, 4, 2, 64), "kernel_gradient_flat": Tile(128, 4, 3),
     "kernel_gradient_big": Tile(64, 4, 2, 64), "kernel_gradient_big_flat": Tile(128, 4, 3),
 }
@@ -168,7 +168,7 @@ def double(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = "no
     """
     runs, batch, height, width, small = x.shape
     size, big = weight.shape[1], weight.shape[-2]
-    narrow = big <= _FEW_CHANNELS and size == 4
+    narrow = big <= _FEW_CHANNELS and size == 4 and height % 2 == width % 2 == 0
     tile = tile or _tile("double_narrow" if narrow else "double", height, big, small, size,
                          weight.dtype)
     y = torch.empty(runs, batch, 2 * height, 2 * width, big, device=x.device,
@@ -180,8 +180,9 @@ def double(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = "no
         "PRECISION": _PRECISION, "BLOCK": tile.rows, "num_warps": tile.warps,
         "num_stages": tile.stages}
     if narrow:
+        blocks = _blocks(batch * height * width // 4, tile.rows)
         _kernels().double_narrow[(blocks, runs)](
-            x, weight, bias, y, seen, batch, COLUMNS=_padded(4 * big), SPAN=4 * small, **same)
+            x, weight, bias, y, seen, batch, COLUMNS=_padded(16 * big), **same)
     else:
         phases = tile.choice or 1
         _kernels().double[(blocks, runs, 4 // phases)](
