@@ -7,9 +7,10 @@ Four factors of 4, 5, 6 and 8 values are drawn freely 6,000 times; the first 4,0
 the others test. A dozen codes of these rows go through every metric, in the convention `study2019`
 unless told, with 2,000 and 1,000 votes. Prints a markdown table; `--pictures` also draws a bar
 chart for each metric, with its noise floor. UDR, which compares runs, sees five of each code: every
-one starts from the perfect latents in another order, with other signs and other noise. `--cost`
-prints instead the seconds that one scoring takes at study size, alone and with interval, floor and
-ceiling. `docs/metrics/` shows all of it.
+one starts from the perfect latents in another order, with other signs and other noise. Metrics that
+look at a model see codes as the means of posteriors with the best decoder there is (`model`).
+`--cost` prints instead the seconds that one scoring takes at study size, alone and with interval,
+floor and ceiling. `docs/metrics/` shows all of it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from unweave.metrics import (
     ACROSS_RUNS,
     CONVENTIONS,
     METRICS,
+    Encoding,
     plan_scores,
     score,
     udr_records,
@@ -40,9 +42,11 @@ DECLARED = {**METRICS, **ACROSS_RUNS}
 SIZES = (4, 5, 6, 8)
 NUM_RUNS = 5
 NUM_ROWS, NUM_TRAIN = 6_000, 4_000
-VOTES = {"num_train_votes": 2_000, "num_test_votes": 1_000}
+QUICK = {"num_train_votes": 2_000, "num_test_votes": 1_000, "num_particles": 10,
+         "num_paths": 2_000}
 DSPRITES = FactorSpace(("shape", "scale", "orientation", "x", "y"), (3, 6, 40, 32, 32))
 FLOOR = "shuffled rows"
+PIXELS = 16  # that show a factor in the images of models
 MARKED = {"perfect": "#0072B2", "entangled": "#D55E00"}  # told apart by colour-blind eyes too
 PLAIN = "#9A9A9A"
 
@@ -104,6 +108,51 @@ def standard(codes: np.ndarray) -> np.ndarray:
     return (codes - codes.mean(axis=0)) / codes.std(axis=0)
 
 
+def model(codes: np.ndarray, images: np.ndarray) -> Encoding:
+    """A model whose mean codes are the given ones; images are `[sample, pixel]`.
+
+    Posteriors are a tenth as wide as their latent's distribution; latents that do not vary are the
+    prior. p(x|z) is a normal of unit scale around the mean of the images that z may have come from,
+    which is the best decoder there is, and the encoder reads images off the nearest ones.
+    """
+    spread = codes.std(axis=0)
+    scale = np.where(spread > 0.1, 0.1 * spread, 1.0)
+
+    def draws(rows: np.ndarray, number: int = 0) -> np.ndarray:
+        noise = np.random.default_rng(1 + number).normal(size=codes.shape)
+        return (codes + scale * noise)[rows]
+
+    def decode(z: np.ndarray) -> np.ndarray:
+        return mixed(z / scale, codes / scale, images)
+
+    def nats(x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        return 0.5 * ((x - decode(z)) ** 2 + np.log(2.0 * np.pi)).sum(axis=1)
+
+    def log_weights(rows: np.ndarray, num_particles: int) -> np.ndarray:
+        columns = []
+        for number in range(num_particles):
+            z, away = draws(rows, number), (draws(rows, number) - codes[rows]) / scale
+            ratio = 0.5 * (away**2 + 2.0 * np.log(scale) - z**2).sum(axis=1)
+            columns.append(ratio - nats(images[rows], z))
+        return np.stack(columns, axis=1)
+
+    return Encoding(
+        codes, sampled=draws, mu=codes, logvar=np.broadcast_to(2.0 * np.log(scale), codes.shape),
+        reconstruction=lambda rows: nats(images[rows], draws(rows)), log_weights=log_weights,
+        prior=lambda num: np.random.default_rng(0).normal(size=(num, codes.shape[1])),
+        decode=decode, features=lambda x: mixed(2.5 * x, 2.5 * images, codes))
+
+
+def mixed(places: np.ndarray, centres: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Means of `values` weighted by unit normals around `centres`, at `places`."""
+    parts = []
+    for some in np.array_split(places, max(1, len(places) // 500)):
+        closeness = some @ centres.T - 0.5 * (centres**2).sum(axis=1)
+        weights = np.exp(closeness - closeness.max(axis=1, keepdims=True))
+        parts.append(weights @ values / weights.sum(axis=1, keepdims=True))
+    return np.concatenate(parts)
+
+
 def shown(name: str) -> list[str]:
     """The keys worth a row: those with a direction, on rows that test; all if none has one."""
     keys = DECLARED[name].keys
@@ -115,14 +164,16 @@ def shown(name: str) -> list[str]:
 def scores_of(names: list[str], convention: str) -> dict[str, dict[str, float]]:
     """The scores by key, then by code; keys that need more rows than there are have none."""
     factors, codes = world()
+    images = np.repeat(codes["perfect"], PIXELS, axis=1)
     table: dict[str, dict[str, float]] = {}
     for name in names:
         if name in ACROSS_RUNS:
             table |= across_runs(convention)
             continue
-        own = {k: v for k, v in VOTES.items() if k in METRICS[name].conventions[convention]}
+        own = {k: v for k, v in QUICK.items() if k in METRICS[name].conventions[convention]}
         for code, values in codes.items():
-            found = score(values, factors, metrics=name, convention=convention,
+            given = model(values, images) if METRICS[name].wants else values
+            found = score(given, factors, metrics=name, convention=convention,
                           num_train=NUM_TRAIN, **own)
             for key in shown(name):
                 if key in found:
@@ -158,7 +209,8 @@ def draw(name: str, table: dict[str, dict[str, float]], folder: Path) -> None:
         panel.axvline(floor, color="black", linestyle="--", linewidth=1)
         most = said.range.high if np.isfinite(said.range.high) else max([*values, floor, 1e-9])
         least = said.range.low if np.isfinite(said.range.low) else min([*values, floor, 0.0])
-        panel.set_xlim(least, least + (most - least) * (1.13 if len(keys) == 1 else 1.3))
+        left = 0.3 * (most - least) if least < 0 and not np.isfinite(said.range.low) else 0.0
+        panel.set_xlim(least - left, least + (most - least) * (1.13 if len(keys) == 1 else 1.3))
         if np.isfinite([said.range.low, said.range.high]).all():
             panel.set_xticks(np.linspace(least, most, 6 if len(keys) == 1 else 3))
         many = len(keys) > 4
@@ -192,6 +244,15 @@ def cost(names: list[str]) -> None:
         plan = plan_scores(DSPRITES, metrics=name)
         mixed = standard(plan.factors.astype(float)) @ rng.normal(size=(5, 10))
         codes = mixed + 0.3 * rng.normal(size=mixed.shape)
+        if METRICS[name].wants:
+            spread = np.exp(rng.normal(np.log(0.2), 0.2, size=codes.shape))
+            codes = Encoding(codes, mu=codes, logvar=2.0 * np.log(spread),
+                             sampled=codes + spread * rng.normal(size=codes.shape),
+                             reconstruction=np.zeros(len(codes)),
+                             log_weights=np.zeros((len(codes), 100)))
+        if METRICS[name].lacking(codes.given if METRICS[name].wants else ()):
+            print(f"| `{name}` | {drawn:.2f} | - | - |  (decodings, nothing else)")
+            continue
         plan.score(codes, details=False)  # the first call may compile
         alone, whole = (seconds(partial(plan.score, codes, details=details))
                         for details in (False, True))

@@ -47,6 +47,8 @@ class Purpose(IntEnum):
     GUMBEL = 10
     PRIOR = 11
     CRITIC_OBSERVATION = 12
+    EVALUATION_NOISE = 13
+    EVALUATION_GUMBEL = 14
 
 
 def philox(counter: Sequence[Tensor | int], key: Sequence[Tensor | int]) -> list[Tensor]:

@@ -29,7 +29,7 @@ QUICK = {"num_points": 500, "num_train_votes": 300, "num_test_votes": 200, "grou
 KINDS = [0, 6, 0, 5]
 """Of `mixed`: latents 1 and 3 are categorical."""
 AWARE = [name for name, metric in METRICS.items()
-         if "num_values" in inspect.signature(metric.function).parameters]
+         if "num_values" in inspect.signature(metric.function).parameters and not metric.needs]
 """Metrics that know classes from numbers."""
 FEW = QUICK | {"num_stages": 5, "num_train_points": 1000, "num_test_points": 500}
 """For these, the slow ones among them as well."""

@@ -14,16 +14,21 @@ from unweave.metrics.dci import dci
 from unweave.metrics.dci_es import dci_es
 from unweave.metrics.dcimig import dcimig
 from unweave.metrics.downstream import downstream
+from unweave.metrics.elbo import elbo
+from unweave.metrics.encoding import Encoding
 from unweave.metrics.entangle import entangle
 from unweave.metrics.explicitness import explicitness
 from unweave.metrics.factor_vae import factor_vae
 from unweave.metrics.infomec import infomec
 from unweave.metrics.irs import irs
+from unweave.metrics.iwae import iwae
 from unweave.metrics.jemmig import jemmig
+from unweave.metrics.kl_decomposition import kl_decomposition
 from unweave.metrics.mig import mig
 from unweave.metrics.mig_sup import mig_sup
 from unweave.metrics.modularity import modularity
 from unweave.metrics.mutual_info_score import mutual_info_score
+from unweave.metrics.path_length import path_length
 from unweave.metrics.record import CONVENTIONS, Key, Metric, Score
 from unweave.metrics.registry import METRICS
 from unweave.metrics.sampling import Draw
@@ -38,6 +43,7 @@ __all__ = [
     "CONVENTIONS",
     "METRICS",
     "Draw",
+    "Encoding",
     "Key",
     "Metric",
     "Plan",
@@ -51,17 +57,21 @@ __all__ = [
     "dci_es",
     "dcimig",
     "downstream",
+    "elbo",
     "entangle",
     "explicitness",
     "factor_vae",
     "followers",
     "infomec",
     "irs",
+    "iwae",
     "jemmig",
+    "kl_decomposition",
     "mig",
     "mig_sup",
     "modularity",
     "mutual_info_score",
+    "path_length",
     "plan_scores",
     "sap",
     "score",

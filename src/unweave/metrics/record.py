@@ -7,11 +7,12 @@ A metric is a pure function and this record; there is no class to derive from. I
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from unweave.types import Range, unknown_name
+from unweave.metrics.encoding import INPUTS
+from unweave.types import Range, UserError, unknown_name
 
 CONVENTIONS = ("paper", "study2019")
 """`paper`: our best reading of the metric's own paper. `study2019`: what produced the published
@@ -34,7 +35,8 @@ class Metric:
     `function(codes, groups, fixed, **settings)` for a draw with groups: see `sampling.Draw`.
     `num_train`, `points` and `num_values` (see `arrays`) are passed where the function has such a
     parameter; one without `num_values` sees class numbers as numbers. With `factor_types` it also
-    gets the factors' types, and quantities as such: others see bins of them. `bootstrap`
+    gets the factors' types, and quantities as such: others see bins of them. So are
+    the inputs that a model alone can give (`encoding`). `bootstrap`
     has the function's parameters, preceded by a generator and a number of replicates, and gives
     for some of the keys an array of that many replicates.
     """
@@ -48,6 +50,9 @@ class Metric:
     summary: str
     conventions: Mapping[str, Mapping[str, Any]]
     bootstrap: Callable[..., dict[str, Any]] | None = None
+    terms: Callable[..., dict[str, Any]] | None = None
+    """With the function's parameters, for each key an array whose mean is the score: over images,
+    draws or paths. The interval is then that of the mean, and nothing is computed twice."""
     default: bool = True
     """Whether it is among those taken when none is named; a slow one is not."""
     partial: bool = False
@@ -74,6 +79,26 @@ class Metric:
         """The direction of the main key."""
         return next(iter(self.keys.values())).higher_is_better
 
+    @property
+    def wants(self) -> tuple[str, ...]:
+        """The inputs that it looks at beside codes and factors, if they are there."""
+        return tuple(name for name in inspect.signature(self.function).parameters
+                     if name in INPUTS)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Those of them that it cannot do without."""
+        known = inspect.signature(self.function).parameters
+        return tuple(name for name in self.wants if known[name].default is inspect.Parameter.empty)
+
+    def lacking(self, given: Iterable[str]) -> UserError | None:
+        """What to say where inputs that it needs are not among the given ones."""
+        missing = [name for name in self.needs if name not in given]
+        if not missing:
+            return None
+        return UserError(f"{self.name} looks at a model ({', '.join(missing)}), not at codes "
+                         "alone: score a run, or give these in an Encoding")
+
     def settings(self, convention: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
         """A convention's settings with those overrides that this metric knows."""
         if convention not in self.conventions:
@@ -98,7 +123,8 @@ class Score:
     """95 % bootstrap interval of `value`; None where it was not asked for or is not defined."""
     high: float | None
     chance: float | None
-    """The score of shuffled codes: what no information at all scores here."""
+    """The score of shuffled codes: what no information at all scores here. None, as is `ceiling`,
+    for a score of the model itself, in which factors play no part."""
     ceiling: float | None
     """The score of the factors themselves as codes: what can be reached in this convention. They
     count as continuous: a categorical latent with more classes than MIG has bins may pass it."""

@@ -1,7 +1,8 @@
 """Bootstrap by brute force: resample the rows, call the metric again.
 
 It serves every metric of points that is quick to compute; the others bring a bootstrap of their
-own. Rows that train and rows that test are resampled apart, so each part keeps its size.
+own. Rows that train and rows that test are resampled apart, so each part keeps its size. What a
+model says about a row goes with the row.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from unweave.metrics.arrays import ArrayLike, as_codes, as_factors
+from unweave.metrics.encoding import ROW_INPUTS
 
 MOST_REPLICATES = 50
 LEAST_REPLICATES = 20
@@ -35,6 +37,7 @@ def bootstrap_of(function: Callable[..., dict[str, float]]) -> Callable[..., dic
         if factors.min() < 0:
             factors = np.where(factors < 0, np.nan, factors)
         num_train = settings.get("num_train")
+        inputs = {k: v for k, v in settings.items() if k in ROW_INPUTS and v is not None}
         parts = np.split(np.arange(len(codes)), [] if num_train is None else [num_train])
         enough = min(MOST_REPLICATES, max(LEAST_REPLICATES, VALUES // codes.size))
         replicates = []
@@ -42,7 +45,8 @@ def bootstrap_of(function: Callable[..., dict[str, float]]) -> Callable[..., dic
             rows = _redrawn(rng, parts)
             while _settled(factors[rows]):
                 rows = _redrawn(rng, parts)
-            replicates.append(function(codes[rows], factors[rows], **settings))
+            again = settings | {name: lines[rows] for name, lines in inputs.items()}
+            replicates.append(function(codes[rows], factors[rows], **again))
         return {key: np.array([one[key] for one in replicates]) for key in replicates[0]}
 
     first = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -57,6 +61,15 @@ def _settled(factors: np.ndarray) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of columns in which nothing is known
         return not (np.nanmax(factors, axis=0) > np.nanmin(factors, axis=0)).any()
+
+
+def resampled_means(rng: np.random.Generator, num_replicates: int,
+                    terms: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Means of the terms over resamples of what they are of, the same ones for every key."""
+    num = len(next(iter(terms.values())))
+    draws = [rng.integers(num, size=num) for _ in range(num_replicates)]
+    return {key: np.array([values[rows].mean() for rows in draws])
+            for key, values in terms.items()}
 
 
 def _redrawn(rng: np.random.Generator, parts: list[np.ndarray]) -> np.ndarray:

@@ -30,6 +30,7 @@ FEW_ROWS = 10
 POINTS, TRAIN_GROUPS, TEST_GROUPS, BOOTSTRAP, SHUFFLE = 0, 1, 2, 3, 4
 TRAIN_PAIRS, TEST_PAIRS = 5, 6
 SPLIT = 7
+MIXTURE = 8
 
 
 @dataclass(frozen=True)
@@ -223,6 +224,17 @@ def _warn_of_few(count: np.ndarray, factor: int) -> None:
 def draw_points(source: Source, *, num_points: int | None) -> Draw:
     """The draw of a metric that looks at codes and factors of points."""
     return Draw(source.points(num_points), num_train=source.num_train)
+
+
+def draw_mixture(source: Source, *, num_points: int | None) -> Draw:
+    """All points in an order that the seed makes: the first of them are a sample of all."""
+    rng = numpy_generator(source.seed, Purpose.EVALUATION, MIXTURE)
+    return Draw(rng.permutation(source.points(num_points)))
+
+
+def draw_nothing(source: Source) -> Draw:
+    """The draw of a metric that asks a model and looks at no row."""
+    return Draw(np.empty(0, dtype=np.int64))
 
 
 def draw_split(source: Source, *, num_train_points: int, num_test_points: int) -> Draw:

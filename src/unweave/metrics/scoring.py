@@ -16,10 +16,12 @@ import numpy as np
 
 from unweave.factors import FactorSpace, LabelTable
 from unweave.metrics.across import ACROSS_RUNS
-from unweave.metrics.arrays import ArrayLike, as_codes, as_labels, as_num_values
+from unweave.metrics.arrays import ArrayLike, as_array, as_codes, as_labels, as_num_values
+from unweave.metrics.encoding import INPUTS, ROW_INPUTS, Encoding, as_encoding
 from unweave.metrics.labels import NUM_FACTOR_BINS, Labels
 from unweave.metrics.record import CONVENTIONS, Metric, Score, accepted
 from unweave.metrics.registry import METRICS
+from unweave.metrics.resampling import resampled_means
 from unweave.metrics.sampling import BOOTSTRAP, SHUFFLE, Draw, RowSource, Source, SpaceSource
 from unweave.random import Purpose, numpy_generator
 from unweave.types import Factors, IndexArray, UserError, unknown_name
@@ -49,44 +51,62 @@ class Plan:
     overridden: tuple[tuple[str, ...], ...]
     factor_types: tuple[str, ...] = ()
     labels: Labels | None = None
+    named: bool = True
+    """Whether the metrics were asked for by name. If not, those that need more than there is are
+    left out; if so, that is an error."""
     _ceilings: dict[str, dict[str, float]] = field(default_factory=dict, repr=False)
 
-    def score(self, codes: ArrayLike, *, num_values: ArrayLike | None = None,
+    def score(self, codes: ArrayLike | Encoding, *, num_values: ArrayLike | None = None,
               details: bool = True) -> list[Score]:
         """A record for every key of every metric; `codes` belong to the rows of `index`.
+
+        In place of codes, an `Encoding` also holds what metrics of a model look at.
 
         `num_values` has a number for each latent: 0 if it is continuous, K if it is categorical and
         its codes are the classes 0 to K - 1; None if all are continuous. `details` adds the
         bootstrap interval, the noise floor and the ceiling.
         """
-        codes = as_codes(codes)
+        encoding = as_encoding(codes)
+        # Metrics that ask the model alone look at no row, and no row of codes is then needed.
+        codes = as_codes(encoding.codes) if len(self.index) else as_array(encoding.codes)
         if len(codes) != len(self.index):
             raise UserError(f"this plan needs the codes of {len(self.index)} rows, got those of "
                             f"{len(codes)}")
         checked = as_num_values(num_values, codes)
         num_values = checked.tolist() if checked.any() else None
         records: list[Score] = []
-        for i in range(len(self.metrics)):
-            records += self._records(i, codes, num_values, details)
+        for i, metric in enumerate(self.metrics):
+            lacking = metric.lacking(encoding.given)
+            if lacking is None:
+                records += self._records(i, encoding, codes, num_values, details)
+            elif self.named:
+                raise lacking
         return records
 
-    def _records(self, i: int, codes: np.ndarray, num_values: list[int] | None,
-                 details: bool) -> list[Score]:
+    def _records(self, i: int, encoding: Encoding, codes: np.ndarray,
+                 num_values: list[int] | None, details: bool) -> list[Score]:
         metric, draw = self.metrics[i], self.draws[i]
-        values = self._evaluate(i, metric.function, codes, num_values)
+        inputs = encoding.inputs(metric.wants, draw.points, self.settings[i])
+        values = terms = self._evaluate(i, metric.terms or metric.function, codes, num_values,
+                                        inputs=inputs)
+        if metric.terms is not None:
+            values = {key: float(each.mean()) for key, each in terms.items()}
         known = {} if num_values is None else accepted(metric.function, {"num_values": num_values})
         known |= self._said_of_labels(metric)
         replicates: dict[str, np.ndarray] = {}
         chance: dict[str, float] = {}
         ceiling: dict[str, float] = {}
-        if details:
-            rng = numpy_generator(self.seed, Purpose.EVALUATION, SHUFFLE)
-            chance = self._evaluate(i, metric.function, codes, num_values, rows=draw.shuffled(rng))
+        if details and not metric.needs:
+            rows = draw.shuffled(numpy_generator(self.seed, Purpose.EVALUATION, SHUFFLE))
+            other = encoding.inputs(metric.wants, rows.points, self.settings[i])
+            chance = self._evaluate(i, metric.function, codes, num_values, rows=rows, inputs=other)
             ceiling = self._ceiling(i)
-            if metric.bootstrap is not None:
-                rng = numpy_generator(self.seed, Purpose.EVALUATION, BOOTSTRAP)
-                replicates = self._evaluate(i, metric.bootstrap, codes, num_values, rng,
-                                            NUM_REPLICATES)
+        rng = numpy_generator(self.seed, Purpose.EVALUATION, BOOTSTRAP)
+        if details and metric.terms is not None:
+            replicates = resampled_means(rng, NUM_REPLICATES, terms)
+        elif details and metric.bootstrap is not None:
+            replicates = self._evaluate(i, metric.bootstrap, codes, num_values, rng,
+                                        NUM_REPLICATES, inputs=inputs)
         records = []
         for key, value in values.items():
             # Settings may make keys that were not declared: downstream sizes. They are alike.
@@ -114,13 +134,17 @@ class Plan:
         return self._ceilings[name]
 
     def _evaluate(self, i: int, function: Callable[..., Any], codes: np.ndarray,
-                  num_values: list[int] | None, *before: Any,
-                  rows: Draw | None = None) -> dict[str, Any]:
-        """Call a metric; `rows` are those whose codes it sees, if not those of its draw."""
+                  num_values: list[int] | None, *before: Any, rows: Draw | None = None,
+                  inputs: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Call a metric; `rows` are those whose codes it sees, if not those of its draw.
+
+        `inputs` are what a model says about the same rows.
+        """
         draw = self.draws[i]
         rows = draw if rows is None else rows
         settings = {**self.settings[i], "num_train": draw.num_train, "num_values": num_values,
-                    "points": rows.points, "factor_types": self.factor_types or None}
+                    "points": rows.points, "factor_types": self.factor_types or None,
+                    **(inputs or {})}
         if draw.groups is not None:
             return function(*before, codes, rows.groups, draw.fixed, **accepted(function, settings))
         codes = codes[rows.points]
@@ -134,6 +158,7 @@ class Plan:
                                 f"known, and only {int(whole.sum())} of {len(whole)} are so: give "
                                 "more labels, or leave out the factor with fewest")
             codes, factors = codes[whole], factors[whole]
+            settings |= {k: v[whole] for k, v in settings.items() if k in ROW_INPUTS}
         return function(*before, codes, factors, **accepted(function, settings))
 
     def _table(self, function: Callable[..., Any]) -> np.ndarray:
@@ -173,16 +198,16 @@ def plan_scores(space: FactorSpace, *, labels: LabelTable | None = None,
     if space.has_factors:
         return _plan(source, space.factors, metrics, convention, seed, overrides,
                      tuple(str(kind) for kind in space.types))
-    metrics = without_factors(metrics, labels)
+    named, metrics = metrics is not None, without_factors(metrics, labels)
     if labels is None:
-        return _plan(source, space.factors, metrics, convention, seed, overrides)
+        return _plan(source, space.factors, metrics, convention, seed, overrides, named=named)
     table = as_labels(labels.values, len(space), labels.types or None, num_factor_bins)
     classes = table.classes
     types = tuple(str(kind) for kind in table.types)
     if classes.min() >= 0 and not any(kind.is_quantity for kind in table.types):
         table = None
     return _plan(source, lambda index: classes[index], metrics, convention, seed, overrides, types,
-                 table)
+                 table, named=named)
 
 
 def without_factors(names: str | Iterable[str] | None,
@@ -208,13 +233,14 @@ def without_factors(names: str | Iterable[str] | None,
     return [metric.name for metric in chosen if can(metric)]
 
 
-def score_dataset(encode: Callable[[np.ndarray], ArrayLike], space: FactorSpace, *,
+def score_dataset(encode: Callable[[np.ndarray], ArrayLike | Encoding], space: FactorSpace, *,
                   labels: LabelTable | None = None,
                   metrics: str | Iterable[str] | None = None, convention: str = "study2019",
                   seed: int = 0, num_values: ArrayLike | None = None, details: bool = True,
                   **overrides: Any) -> list[Score]:
     """Scores of one encoder. `encode(index)` is called once and gives codes `[sample, latent]`.
 
+    It may give an `Encoding` instead, for metrics that look at more of a model than its codes.
     `num_values` tells categorical latents: see `Plan.score`.
     """
     plan = plan_scores(space, labels=labels, metrics=metrics, convention=convention, seed=seed,
@@ -222,7 +248,7 @@ def score_dataset(encode: Callable[[np.ndarray], ArrayLike], space: FactorSpace,
     return plan.score(encode(plan.index), num_values=num_values, details=details)
 
 
-def score_records(codes: ArrayLike, factors: ArrayLike, *,
+def score_records(codes: ArrayLike | Encoding, factors: ArrayLike, *,
                   metrics: str | Iterable[str] | None = None, convention: str = "study2019",
                   seed: int = 0, num_train: int | None = None,
                   num_values: ArrayLike | None = None, factor_types: Any = None,
@@ -232,7 +258,7 @@ def score_records(codes: ArrayLike, factors: ArrayLike, *,
 
     The rows play the part of the data set: points are all of them, groups are made from those that
     share a value. With `num_train` the first rows train and the rest test. `num_values` tells
-    categorical latents: see `Plan.score`.
+    categorical latents: see `Plan.score`. Metrics of a model need an `Encoding` in place of codes.
 
     `factor_types` has a type for each factor, or one for all: `categorical`, `ordinal`,
     `continuous`, `circular` (classes) or `circular:PERIOD` (quantities); None infers it. Where a
@@ -240,8 +266,8 @@ def score_records(codes: ArrayLike, factors: ArrayLike, *,
     be unknown (NaN, None, an empty string, masked): its row is left out for that factor, or, where
     a metric needs all factors of a row, altogether.
     """
-    codes = as_codes(codes)
-    labels = as_labels(factors, len(codes), factor_types, num_factor_bins)
+    encoding = as_encoding(codes)
+    labels = as_labels(factors, len(as_codes(encoding.codes)), factor_types, num_factor_bins)
     classes = labels.classes
     _warn_of_factors(classes)
     types = tuple(str(kind) for kind in labels.types)
@@ -249,12 +275,13 @@ def score_records(codes: ArrayLike, factors: ArrayLike, *,
         labels = None
     source = RowSource(classes, seed, num_train)
     plan = _plan(source, lambda index: classes[index], metrics, convention, seed, overrides, types,
-                 labels)
-    return plan.score(codes, num_values=num_values, details=details)
+                 labels, encoding.given)
+    return plan.score(encoding, num_values=num_values, details=details)
 
 
-def score(codes: ArrayLike, factors: ArrayLike, *, metrics: str | Iterable[str] | None = None,
-          convention: str = "study2019", seed: int = 0, num_train: int | None = None,
+def score(codes: ArrayLike | Encoding, factors: ArrayLike, *,
+          metrics: str | Iterable[str] | None = None, convention: str = "study2019",
+          seed: int = 0, num_train: int | None = None,
           num_values: ArrayLike | None = None, factor_types: Any = None,
           num_factor_bins: int = NUM_FACTOR_BINS, **overrides: Any) -> dict[str, float]:
     """The scores alone, by key: `score(codes, factors)["mig"]`. See `score_records`."""
@@ -268,8 +295,10 @@ def score(codes: ArrayLike, factors: ArrayLike, *, metrics: str | Iterable[str] 
 def _plan(source: Source, factors: Callable[[np.ndarray], Factors],
           names: str | Iterable[str] | None, convention: str, seed: int,
           overrides: Mapping[str, Any], factor_types: tuple[str, ...] = (),
-          labels: Labels | None = None) -> Plan:
-    metrics = _chosen(names)
+          labels: Labels | None = None, given: Iterable[str] = INPUTS,
+          named: bool | None = None) -> Plan:
+    named = names is not None if named is None else named
+    metrics = _chosen(names, given)
     if convention not in CONVENTIONS:
         raise unknown_name("convention", convention, CONVENTIONS)
     known = {name for m in metrics for name in m.conventions[convention]}
@@ -290,7 +319,7 @@ def _plan(source: Source, factors: Callable[[np.ndarray], Factors],
             own["num_test_points"] = len(draw.points) - draw.num_train
     overridden = tuple(tuple(k for k in overrides if k in s) for s in settings)
     return Plan(metrics, tuple(settings), tuple(draws), index, factors(index), convention, seed,
-                overridden, factor_types, None if labels is None else labels.at(index))
+                overridden, factor_types, None if labels is None else labels.at(index), named)
 
 
 def _warn_of_factors(classes: Factors) -> None:
@@ -320,9 +349,11 @@ def _together(draws: list[Draw], num_rows: int) -> tuple[np.ndarray, list[Draw]]
     return np.flatnonzero(needed), [d.renumbered(lambda rows: position[rows]) for d in draws]
 
 
-def _chosen(names: str | Iterable[str] | None) -> tuple[Metric, ...]:
+def _chosen(names: str | Iterable[str] | None,
+            given: Iterable[str] = INPUTS) -> tuple[Metric, ...]:
     if names is None:
-        names = [name for name, metric in METRICS.items() if metric.default]
+        names = [name for name, metric in METRICS.items()
+                 if metric.default and metric.lacking(given) is None]
     names = [names] if isinstance(names, str) else list(names)
     for name in names:
         if name in ACROSS_RUNS:
@@ -330,6 +361,9 @@ def _chosen(names: str | Iterable[str] | None) -> tuple[Metric, ...]:
                             f"unweave.metrics.{name} with the codes of each run")
         if name not in METRICS:
             raise unknown_name("metric", name, METRICS)
+        lacking = METRICS[name].lacking(given)
+        if lacking is not None:
+            raise lacking
     if not names:
         raise UserError(f"no metric was named; known are {', '.join(METRICS)}")
     return tuple(METRICS[name] for name in dict.fromkeys(names))

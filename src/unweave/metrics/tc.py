@@ -5,7 +5,8 @@ How far a Gaussian with the covariance S of the codes is from the product of its
     TC = KL( N(0, S) || N(0, diag S) ) = ( sum_j log S_jj - log det S ) / 2.
 
 It looks at codes alone. 0 means uncorrelated latents, which need not be disentangled: any rotation
-of a white code has a TC of 0.
+of a white code has a TC of 0. `tc.mean` is that of mean codes and `tc.sampled`, where there is a
+model, that of codes drawn from q(z|x), which the objectives hold down.
 """
 
 from __future__ import annotations
@@ -25,37 +26,47 @@ LEAST_EIGENVALUE = 1e-12
 """Of a correlation matrix; below it rounding decides. One copied latent has a TC of about 13.5."""
 
 
-def tc(codes: ArrayLike, factors: ArrayLike | None = None) -> dict[str, float]:
+def tc(codes: ArrayLike, factors: ArrayLike | None = None, *,
+       sampled: ArrayLike | None = None) -> dict[str, float]:
     """Gaussian total correlation of codes `[sample, latent]`, 0 or more; `factors` are not used.
 
     Constant latents are independent of everything and change nothing. One latent, or none that
     varies, has a TC of 0. Where a latent is a linear function of others the TC is infinite: it is
     bounded here, as eigenvalues of the correlation matrix count as 1e-12 at least. With as many
-    latents as rows that is always so, and a warning says it.
+    latents as rows that is always so, and a warning says it. With `sampled`, a draw of the
+    posterior for each row, the same of these is `tc.sampled`.
 
     >>> tc([[0, 0], [0, 1], [1, 0], [1, 1]])
     {'tc.mean': 0.0}
     """
+    values = {"tc.mean": _total_correlation(codes)}
+    if sampled is not None:
+        values["tc.sampled"] = _total_correlation(sampled)
+    return values
+
+
+def _total_correlation(codes: ArrayLike) -> float:
     codes = as_codes(codes).astype(np.float64)
     varied = codes[:, (codes != codes[:1]).any(axis=0)]
     if varied.shape[1] < 2:
-        return {"tc.mean": 0.0}
+        return 0.0
     if varied.shape[1] >= len(varied):
         warnings.warn(f"{len(varied)} rows cannot tell the covariance of {varied.shape[1]} latents "
                       "apart from one without full rank: their total correlation is only a bound "
-                      "that grows with the number of latents", stacklevel=3)
+                      "that grows with the number of latents", stacklevel=4)
     centred = varied - varied.mean(axis=0)
     centred /= np.abs(centred).max(axis=0)  # squares of any codes are then in range
     unit = centred / np.sqrt((centred ** 2).sum(axis=0))
     eigenvalues = np.maximum(gram_eigenvalues(unit), LEAST_EIGENVALUE)
-    return {"tc.mean": float(max(0.0, -0.5 * np.log(eigenvalues).sum()))}
+    return float(max(0.0, -0.5 * np.log(eigenvalues).sum()))
 
 
 METRIC = Metric(
     name="tc",
     function=tc,
     draw=draw_points,
-    keys={"tc.mean": Key(Range(0.0), higher_is_better=False)},
+    keys={"tc.mean": Key(Range(0.0), higher_is_better=False),
+          "tc.sampled": Key(Range(0.0), higher_is_better=False)},
     paper="Locatello et al. 2019, section 5.2",
     version="1",
     summary="how far the codes are from uncorrelated, as a Gaussian's total correlation",

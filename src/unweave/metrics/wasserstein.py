@@ -7,6 +7,7 @@ product of its marginals, with D = diag S:
 
 It looks at codes alone. Unlike total correlation it is finite for copied latents and gives latents
 with little variance little weight. `wasserstein.normalised` is W / tr S, which has no scale.
+Where there is a model, the same of codes drawn from q(z|x) are the keys with `sampled`.
 """
 
 from __future__ import annotations
@@ -21,18 +22,31 @@ from unweave.metrics.spectrum import gram_eigenvalues
 from unweave.types import Range, UserError
 
 
-def wasserstein(codes: ArrayLike, factors: ArrayLike | None = None) -> dict[str, float]:
+def wasserstein(codes: ArrayLike, factors: ArrayLike | None = None, *,
+                sampled: ArrayLike | None = None) -> dict[str, float]:
     """Wasserstein correlation of codes `[sample, latent]`, 0 or more; `factors` are not used.
 
     Covariances are those of n - 1. Constant latents change nothing; if none varies both are 0.
+    `sampled` is a draw of the posterior for each row.
 
     >>> wasserstein([[0, 0], [0, 1], [1, 0], [1, 1]])
     {'wasserstein.mean': 0.0, 'wasserstein.normalised': 0.0}
     """
+    distance, total = _distance(codes)
+    values = {"wasserstein.mean": distance, "wasserstein.normalised": distance / total}
+    if sampled is not None:
+        distance, total = _distance(sampled)
+        values |= {"wasserstein.sampled": distance,
+                   "wasserstein.sampled_normalised": distance / total}
+    return values
+
+
+def _distance(codes: ArrayLike) -> tuple[float, float]:
+    """The squared distance, and the trace of the covariance: 1 where nothing can be divided."""
     codes = as_codes(codes).astype(np.float64)
     varied = codes[:, (codes != codes[:1]).any(axis=0)]
     if varied.shape[1] < 2:
-        return {"wasserstein.mean": 0.0, "wasserstein.normalised": 0.0}
+        return 0.0, 1.0
     centred = varied - varied.mean(axis=0)
     with np.errstate(over="ignore", invalid="ignore"):
         root = np.sqrt((centred ** 2).sum(axis=0) / (len(codes) - 1))
@@ -44,8 +58,7 @@ def wasserstein(codes: ArrayLike, factors: ArrayLike | None = None) -> dict[str,
     total = float(root @ root)
     # The matrix is positive semi-definite: the trace of its root is that of its eigenvalues'.
     roots = np.sqrt(gram_eigenvalues(scaled)).sum()
-    distance = float(max(2.0 * total - 2.0 * roots, 0.0))
-    return {"wasserstein.mean": distance, "wasserstein.normalised": distance / (total or 1.0)}
+    return float(max(2.0 * total - 2.0 * roots, 0.0)), total or 1.0
 
 
 METRIC = Metric(
@@ -53,7 +66,9 @@ METRIC = Metric(
     function=wasserstein,
     draw=draw_points,
     keys={"wasserstein.mean": Key(Range(0.0), higher_is_better=False),
-          "wasserstein.normalised": Key(Range(0.0, 2.0), higher_is_better=False)},
+          "wasserstein.normalised": Key(Range(0.0, 2.0), higher_is_better=False),
+          "wasserstein.sampled": Key(Range(0.0), higher_is_better=False),
+          "wasserstein.sampled_normalised": Key(Range(0.0, 2.0), higher_is_better=False)},
     paper="computed for the runs of Locatello et al. 2019",
     version="1",
     summary="how far the codes are from uncorrelated, as a distance between Gaussians",

@@ -65,7 +65,7 @@ def score_records(scores: Sequence[Score], **extra: Any) -> list[dict[str, Any]]
         interval = (None if score.low is None or score.high is None
                     else f"{score.low:.3f} to {score.high:.3f}")
         used = (f"{score.num_groups} votes of {score.group_size}" if score.num_groups
-                else f"{score.num_points} points")
+                else f"{score.num_points} points" if score.num_points else "draws of the prior")
         better = {True: "higher", False: "lower", None: "neither"}[score.higher_is_better]
         records.append({**extra, "name": score.key, **score.as_dict(), "interval": interval,
                         "range": f"{score.range_low:g} to {score.range_high:g}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from unweave.metrics import score_dataset
+from unweave.metrics.encoding import Encoding
 from unweave.metrics.record import Score
-from unweave.training import Run
+from unweave.training import Encoded, Run
 from unweave.training.folder import write_atomically
 from unweave.training.progress import display
 from unweave.types import UserError
@@ -24,8 +26,9 @@ _KEY = ("run_id", "key", "convention", "version", "seed", "settings")
 
 def score_run(run: Run, *, metrics: Sequence[str] | None = None, convention: str = "study2019",
               seed: int = 0, progress: bool | None = False, **overrides: Any) -> list[Score]:
-    """Scores of a run's mean codes on its data set, with intervals, floor and ceiling.
+    """Scores of a run on its data set, with intervals, floor and ceiling.
 
+    Most are scores of its mean codes; one encoding also serves those that look at the posterior.
     `progress=None` shows how the encoding gets on, as training does. `overrides` change settings of
     a convention (`num_train_votes`, ...) and are recorded as such.
     """
@@ -33,9 +36,10 @@ def score_run(run: Run, *, metrics: Sequence[str] | None = None, convention: str
         raise UserError(f"{run.run_id} diverged at step {run.info['diverged_at']}: "
                         "it has no codes to score")
 
-    def encode(index: np.ndarray) -> np.ndarray:
+    def encode(index: np.ndarray) -> Encoding:
         with display(progress) as listener:
-            return run.encode_at(index, seed=seed, listener=listener)
+            encoded = Encoded(run, index, seed=seed, listener=listener)
+        return Encoding(**{field.name: getattr(encoded, field.name) for field in fields(Encoding)})
 
     return score_dataset(encode, run.dataset.space, labels=run.dataset.labels, metrics=metrics,
                          convention=convention, seed=seed, num_values=run.num_values, **overrides)

@@ -16,7 +16,7 @@ from torch import Tensor
 from unweave import nn
 from unweave.config import FORMAT, RunConfig
 from unweave.data import DATASETS, load_data
-from unweave.data.dataset import FactorDataset
+from unweave.data.dataset import FactorDataset, ResidentImages
 from unweave.objectives import METHODS, Posterior
 from unweave.objectives.posterior import split_head
 from unweave.random import Purpose, Streams
@@ -111,7 +111,7 @@ class Run:
     def encode_at(self, index: Sequence[int] | np.ndarray, *, seed: int = 0,
                   listener: Listener | None = None) -> np.ndarray:
         """As `encode`, for images of the run's data set: see `posterior_at`."""
-        heads = self._heads_at(index, seed, listener)
+        heads = self.heads_at(index, seed, listener)
         return self._posterior.codes(heads, self._letters).numpy()
 
     def posterior(self, images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -129,11 +129,11 @@ class Run:
         In data sets with random images (colour, noise, ...) an image is a function of its index
         and of `seed`, whichever others are asked for with it.
         """
-        return self._moments(self._heads_at(index, seed))
+        return self._moments(self.heads_at(index, seed))
 
     def kl_at(self, index: Sequence[int] | np.ndarray, *, seed: int = 0) -> np.ndarray:
         """Mean KL to the prior of each code, in nats, `[code]`: N(0, 1), or the uniform class."""
-        mu, logvar, logits = split_head(self._heads_at(index, seed).double(),
+        mu, logvar, logits = split_head(self.heads_at(index, seed).double(),
                                         self._posterior.sizes(self._letters))
         parts = [(0.5 * (mu**2 + logvar.exp() - 1.0 - logvar)).mean(0)]
         for category in logits:
@@ -142,8 +142,9 @@ class Run:
             parts.append(kl[None])
         return torch.cat(parts).numpy()
 
-    def _heads_at(self, index: Sequence[int] | np.ndarray, seed: int,
-                  listener: Listener | None = None) -> Tensor:
+    def heads_at(self, index: Sequence[int] | np.ndarray, seed: int,
+                 listener: Listener | None = None) -> Tensor:
+        """The encoder's raw output for images of the run's data set, `[sample, head]`."""
         index = np.asarray(index, dtype=np.int64)
         resident = self.dataset.on(self.device)
 
@@ -154,18 +155,21 @@ class Run:
                     pace = (time.monotonic() - began) / max(start, 1)
                     listener(Report(f"encoding {self.run_id}", start, len(index),
                                     f"images  {clock(pace * (len(index) - start))} left"))
-                rows = torch.from_numpy(index[start:start + _CHUNK]).to(self.device)
-                if not self.dataset.is_random:
-                    yield resident.batch(rows[None])
-                    continue
-                # A stack of one image each, told apart by the step: own numbers for every index.
-                streams = Streams([seed] * len(rows), self.device)
-                yield resident.batch(rows[:, None], partial(
-                    streams.uniform, Purpose.EVALUATION, rows)).transpose(0, 1)
+                yield self.images_at(index[start:start + _CHUNK], seed, resident)[None]
             if listener is not None:
                 listener(Report(f"encoding {self.run_id}", len(index), len(index), "images"))
 
         return self._heads(chunks())
+
+    def images_at(self, index: np.ndarray, seed: int, resident: ResidentImages) -> Tensor:
+        """Images `[sample, h, w, c]` of the run's data set on its device; see `posterior_at`."""
+        rows = torch.from_numpy(index).to(self.device)
+        if not self.dataset.is_random:
+            return resident.batch(rows)
+        # A stack of one image each, told apart by the step: own numbers for every index.
+        streams = Streams([seed] * len(rows), self.device)
+        return resident.batch(rows[:, None],
+                              partial(streams.uniform, Purpose.EVALUATION, rows))[:, 0]
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
         """Mean images in [0, 1] of codes as `encode` gives them, float32."""
@@ -189,11 +193,15 @@ class Run:
 
     def sample(self, num: int = 16, *, seed: int = 0) -> np.ndarray:
         """Images decoded from draws of the prior: normal latents, uniform classes."""
+        return self.decode(self.prior_codes(num, seed=seed))
+
+    def prior_codes(self, num: int, *, seed: int = 0) -> np.ndarray:
+        """Draws of the prior as codes `[num, code]`, columns as in `encode`."""
         streams = Streams([seed])
         z = streams.normal(Purpose.PRIOR, 0, num, self.config.num_latents)[0]
         columns = [z, *[streams.integers(Purpose.PRIOR, 1 + j, values, num, 1)[0].float()
                         for j, values in enumerate(v for v in self.num_values if v)]]
-        return self.decode(torch.cat(columns, 1).numpy())
+        return torch.cat(columns, 1).numpy()
 
     def traverse(self, image: np.ndarray | None = None, *, latents: Sequence[int] | None = None,
                  span: float = 2.0, num: int = 9) -> np.ndarray:
