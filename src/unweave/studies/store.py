@@ -1,0 +1,321 @@
+"""The store: every number of a study as rows, in parquet part files that are never edited.
+
+    store.json                     the format of the store
+    runs/part-*.parquet            a row a run, diverged ones too
+    scores/part-*.parquet          a row a score: run, metric key, convention, value, interval, ...
+    curves/part-*.parquet          run, step, term, value
+    weights/RUN.safetensors        of the runs whose weights were kept
+    claims/RUN.json                who is at work on a run, so that two runners do not do it twice
+
+The store is a folder, or an fsspec address (s3://bucket/folder). A part is written under a
+temporary name and renamed; on an object store a part appears whole by itself. Readers take the
+first row of a run and the last of a score, so that a part written twice changes nothing. Resuming a
+study and adding a metric later are the same question: which rows are missing?
+
+Writing and asking what is missing need pyarrow alone; `Store.sql` answers questions with DuckDB.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from unweave.types import UserError
+
+FORMAT = 1
+"""Of the store. A reader refuses stores of a later format."""
+
+_TEXT, _REAL, _WHOLE = pa.string(), pa.float64(), pa.int64()
+
+SCHEMAS: dict[str, pa.Schema] = {
+    "runs": pa.schema([
+        ("run_id", _TEXT), ("study", _TEXT), ("source", _TEXT), ("status", _TEXT),
+        ("method", _TEXT), ("data", _TEXT), ("letter", _TEXT), ("strength", _REAL),
+        ("seed", _WHOLE), ("steps", _WHOLE), ("batch_size", _WHOLE), ("num_latents", _WHOLE),
+        ("architecture", _TEXT), ("precision", _TEXT), ("config", _TEXT),
+        ("diverged_at", _WHOLE), ("seconds", _REAL), ("device", _TEXT), ("versions", _TEXT),
+        ("written", _REAL)]),
+    "scores": pa.schema([
+        ("run_id", _TEXT), ("key", _TEXT), ("value", _REAL), ("low", _REAL), ("high", _REAL),
+        ("chance", _REAL), ("ceiling", _REAL), ("range_low", _REAL), ("range_high", _REAL),
+        ("higher_is_better", pa.bool_()), ("metric", _TEXT), ("convention", _TEXT),
+        ("version", _TEXT), ("paper", _TEXT), ("seed", _WHOLE), ("num_points", _WHOLE),
+        ("num_groups", _WHOLE), ("group_size", _WHOLE), ("num_rows", _WHOLE),
+        ("num_latents", _WHOLE), ("overridden", _TEXT), ("settings", _TEXT), ("written", _REAL)]),
+    "curves": pa.schema([
+        ("run_id", _TEXT), ("step", _WHOLE), ("term", _TEXT), ("value", _REAL)]),
+}
+"""Columns of the tables. `letter` and `strength`: the letter that the study varies, and its value;
+`config`, `versions`, `settings` and `overridden` are JSON; `source`: `unweave` or `published`."""
+
+SCORE_KEY = ("run_id", "key", "convention", "version", "seed", "settings")
+"""What tells two scores apart; of equals the last written counts."""
+
+_CLAIM_SECONDS = 900.0
+"""A claim older than this is taken over: whoever made it refreshes it every few minutes."""
+
+
+class Store:
+    """Rows of runs, scores and curves at an address. Open one with `open_store`."""
+
+    def __init__(self, address: str, filesystem: Any, root: str) -> None:
+        self.address, self._fs, self._root = address, filesystem, root.rstrip("/")
+
+    def __repr__(self) -> str:
+        return f"Store({self.address!r})"
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder, if the store is one on this machine."""
+        return Path(self._root) if self.is_local else None
+
+    @cached_property
+    def is_local(self) -> bool:
+        """Whether the store is a folder on this machine."""
+        protocol = self._fs.protocol
+        return "file" in ((protocol,) if isinstance(protocol, str) else protocol)
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    def append(self, table: str, rows: Iterable[Mapping[str, Any]] | pa.Table) -> None:
+        """Add rows to a table as one part; columns that a row does not have are null."""
+        schema = SCHEMAS[table]
+        if not isinstance(rows, pa.Table):
+            now = time.time()
+            listed = [{"written": now} | dict(row) if "written" in schema.names else dict(row)
+                      for row in rows]
+            unknown = {k for row in listed for k in row} - set(schema.names)
+            if unknown:
+                raise ValueError(f"{table} has no column {sorted(unknown)}")
+            rows = pa.Table.from_pylist(listed, schema=schema)
+        if rows.num_rows == 0:
+            return
+        buffer = io.BytesIO()
+        pq.write_table(rows.cast(schema), buffer, compression="zstd")
+        name = f"part-{time.time_ns():x}-{uuid.uuid4().hex[:12]}.parquet"
+        self.write_file(f"{table}/{name}", buffer.getvalue())
+
+    def write_file(self, path: str, payload: bytes) -> None:
+        """A file of the store, whole or not at all."""
+        final = f"{self._root}/{path}"
+        if not self.is_local:
+            self._fs.pipe_file(final, payload)
+            return
+        from unweave.training.folder import write_atomically
+
+        Path(final).parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(Path(final), lambda temporary: temporary.write_bytes(payload))
+
+    def read_file(self, path: str) -> bytes | None:
+        """A file of the store, or None."""
+        try:
+            return self._fs.cat_file(f"{self._root}/{path}")
+        except FileNotFoundError:
+            return None
+
+    def files(self, folder: str) -> list[str]:
+        """Names of the files in a folder of the store, in order; hidden ones are unfinished."""
+        try:
+            self._fs.invalidate_cache()
+            found = self._fs.ls(f"{self._root}/{folder}", detail=False)
+        except FileNotFoundError:
+            return []
+        names = sorted(str(path).rsplit("/", 1)[-1] for path in found)
+        return [name for name in names if name and not name.startswith(".")]
+
+    def remove_file(self, path: str) -> None:
+        """Remove a file (weights, a claim); rows are never removed."""
+        try:
+            self._fs.rm_file(f"{self._root}/{path}")
+        except FileNotFoundError:
+            return
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def read(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """All rows of a table as they were written, in the order of their parts."""
+        schema = SCHEMAS[table]
+        wanted = list(columns) if columns is not None else schema.names
+        parts = [self._read_part(table, name, wanted) for name in self.files(table)
+                 if name.endswith(".parquet")]
+        empty = pa.schema([schema.field(k) for k in wanted]).empty_table()
+        return pa.concat_tables([empty, *parts]).combine_chunks()
+
+    def _read_part(self, table: str, name: str, columns: Sequence[str]) -> pa.Table:
+        path = f"{table}/{name}"
+        try:
+            payload = self.read_file(path)
+            part = pq.read_table(io.BytesIO(payload or b""))
+        except (OSError, pa.ArrowException) as error:
+            raise UserError(f"{self.address}/{path} is damaged ({str(error).splitlines()[0]}): "
+                            "move it away; the runs whose rows it held are then made "
+                            "again") from None
+        schema = SCHEMAS[table]
+        missing = [k for k in schema.names if k not in part.column_names]
+        for k in missing:  # a column that a later version added
+            field = schema.field(k)
+            part = part.append_column(field, pa.nulls(part.num_rows, field.type))
+        return part.select(columns).cast(pa.schema([schema.field(k) for k in columns]))
+
+    def runs(self) -> list[dict[str, Any]]:
+        """The runs, one row each: of equals the first written."""
+        found: dict[str, dict[str, Any]] = {}
+        for row in sorted(self.read("runs").to_pylist(), key=lambda r: r["written"] or 0.0):
+            found.setdefault(row["run_id"], row)
+        return list(found.values())
+
+    def scores(self) -> list[dict[str, Any]]:
+        """The scores, one row for each `SCORE_KEY`: of equals the last written."""
+        found = {}
+        for row in sorted(self.read("scores").to_pylist(), key=lambda r: r["written"] or 0.0):
+            found[tuple(row[k] for k in SCORE_KEY)] = row
+        return list(found.values())
+
+    def scored(self, convention: str, seed: int) -> dict[str, set[str]]:
+        """Which metrics each run has scores of, in a convention with an evaluation seed."""
+        table = self.read("scores", ["run_id", "metric", "convention", "seed"])
+        found: dict[str, set[str]] = {}
+        for row in table.to_pylist():
+            if row["convention"] == convention and row["seed"] == seed:
+                found.setdefault(row["run_id"], set()).add(row["metric"])
+        return found
+
+    def connect(self) -> Any:
+        """A DuckDB connection with the views `runs`, `scores` and `curves`, one row each."""
+        try:
+            import duckdb
+        except ImportError:
+            raise UserError("questions to a store need duckdb: pip install duckdb") from None
+        connection = duckdb.connect()
+        for name, schema in SCHEMAS.items():
+            if self.is_local and self.files(name):
+                pattern = f"{self._root}/{name}/part-*.parquet".replace("'", "''")
+                source = f"read_parquet('{pattern}', union_by_name=true)"
+            else:
+                connection.register(f"{name}_rows", self.read(name))
+                source = f"{name}_rows"
+            columns = ", ".join(schema.names)
+            rule = {
+                "runs": "QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY written) = 1",
+                "scores": f"QUALIFY row_number() OVER (PARTITION BY {', '.join(SCORE_KEY)} "
+                          "ORDER BY written DESC) = 1",
+                "curves": "QUALIFY row_number() OVER (PARTITION BY run_id, term, step) = 1",
+            }[name]
+            connection.execute(f"CREATE VIEW {name} AS SELECT {columns} FROM {source} {rule}")
+        return connection
+
+    def sql(self, question: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        """Rows that answer a question to the views `runs`, `scores` and `curves`."""
+        import duckdb
+
+        try:
+            with self.connect() as connection:
+                found = connection.execute(question, list(parameters))
+                names = [column[0] for column in found.description]
+                return [dict(zip(names, row)) for row in found.fetchall()]
+        except duckdb.Error as error:
+            first = str(error).strip().splitlines()[0]
+            raise UserError(f"the store cannot answer that ({first})") from None
+
+    # -- claims ----------------------------------------------------------------------------------
+
+    def claim(self, run_id: str, owner: str) -> bool:
+        """Take a run for `owner`, unless another has it and has been heard of lately."""
+        path, record = f"claims/{run_id}.json", {"owner": owner, "time": time.time()}
+        if self._create(path, record):
+            return True
+        held = self._held(path)
+        if held is not None and held["owner"] != owner and (
+                time.time() - held["time"] < _CLAIM_SECONDS):
+            return False
+        self.write_file(path, json.dumps(record).encode())
+        # Two may take over at once; the last to write has it, and both look again.
+        held = self._held(path)
+        return held is not None and held["owner"] == owner
+
+    def refresh(self, run_ids: Iterable[str], owner: str) -> None:
+        """Say that claims are alive."""
+        payload = json.dumps({"owner": owner, "time": time.time()}).encode()
+        for run_id in run_ids:
+            self.write_file(f"claims/{run_id}.json", payload)
+
+    def release(self, run_ids: Iterable[str]) -> None:
+        """Give runs back, done or not."""
+        for run_id in run_ids:
+            self.remove_file(f"claims/{run_id}.json")
+
+    def _create(self, path: str, record: Mapping[str, Any]) -> bool:
+        payload = json.dumps(record).encode()
+        final = f"{self._root}/{path}"
+        if self.is_local:
+            Path(final).parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with open(final, "xb") as handle:
+                    handle.write(payload)
+            except FileExistsError:
+                return False
+            return True
+        try:
+            self._fs.pipe_file(final, payload, mode="create")
+        except FileExistsError:
+            return False
+        return True
+
+    def _held(self, path: str) -> dict[str, Any] | None:
+        payload = self.read_file(path)
+        try:
+            return None if payload is None else json.loads(payload)
+        except json.JSONDecodeError:  # its writer was killed in the middle
+            return {"owner": "", "time": 0.0}
+
+
+def open_store(address: str | Path, *, create: bool = False) -> Store:
+    """The store at a folder or an fsspec address.
+
+    `create` makes an empty one where nothing is; without it a missing store is an error, as is one
+    of a later format or a folder that is something else.
+    """
+    import fsspec
+
+    address = str(address)
+    try:
+        filesystem, root = fsspec.core.url_to_fs(address)
+    except ImportError as error:
+        raise UserError(f"{address} needs another package ({error}): pip install s3fs for "
+                        "s3:// addresses") from None
+    except ValueError as error:
+        raise UserError(f"{address!r} is not an address of a store ({error}): give a folder, or "
+                        "s3://bucket/folder") from None
+    store = Store(address, filesystem, root)
+    try:
+        payload = store.read_file("store.json")
+        if payload is None:
+            if not create:
+                raise UserError(f"there is no store at {address}: `unweave study run` makes one")
+            if store.is_local and Path(root).exists() and any(Path(root).iterdir()):
+                raise UserError(f"{address} is not empty and not a store: give another folder")
+            store.write_file("store.json", json.dumps({"format": FORMAT}).encode())
+            return store
+    except PermissionError:
+        raise UserError(f"{address} cannot be read or written: you have no permission "
+                        "there") from None
+    except NotADirectoryError:
+        raise UserError(f"{address} is a file: give a folder for the store") from None
+    try:
+        number = json.loads(payload)["format"]
+    except (json.JSONDecodeError, KeyError, TypeError):
+        raise UserError(f"{address}/store.json is damaged: write {{\"format\": {FORMAT}}} into it "
+                        "if this is a store") from None
+    if number > FORMAT:
+        raise UserError(f"{address} was written by a newer unweave (store format {number}, this "
+                        f"version reads up to {FORMAT}): upgrade unweave to read it")
+    return store

@@ -1,0 +1,139 @@
+"""The store: rows survive, are never doubled in an answer, and bad stores get one sentence."""
+
+import json
+import multiprocessing
+import os
+
+import pytest
+
+from unweave.studies.store import open_store
+from unweave.types import UserError
+
+RUN = {"run_id": "vae-1", "study": "quick", "source": "unweave", "status": "done", "method": "vae",
+       "data": "dsprites", "seed": 0}
+
+
+def score(value, key="mig", run_id="vae-1", **more):
+    return {"run_id": run_id, "key": key, "value": value, "metric": key, "convention": "study2019",
+            "version": "1", "seed": 0, "settings": "{}", **more}
+
+
+def test_rows_come_back_as_they_were_written(tmp_path):
+    store = open_store(tmp_path / "s", create=True)
+    store.append("runs", [RUN])
+    store.append("curves", [{"run_id": "vae-1", "step": 3, "term": "loss", "value": 2.5}])
+    store.append("scores", [])
+    again = open_store(tmp_path / "s")
+    row, = again.runs()
+    assert {k: row[k] for k in RUN} == RUN
+    assert row["written"] > 0
+    assert row["strength"] is None
+    assert again.read("curves").to_pylist() == [
+        {"run_id": "vae-1", "step": 3, "term": "loss", "value": 2.5}]
+    assert again.files("scores") == []
+    with pytest.raises(ValueError, match="no column"):
+        store.append("runs", [{"colour": "red"}])
+
+
+@pytest.mark.parametrize("address", ["folder", "memory"])
+def test_of_equals_one_counts(tmp_path, address):
+    where = tmp_path / "s" if address == "folder" else f"memory://{tmp_path.name}"
+    store = open_store(where, create=True)
+    store.append("runs", [RUN])
+    store.append("runs", [RUN | {"status": "diverged"}])
+    store.append("scores", [score(0.1), score(0.2, "sap")])
+    store.append("scores", [score(0.3)])
+    assert [row["status"] for row in store.runs()] == ["done"]
+    assert sorted((row["key"], row["value"]) for row in store.scores()) == [
+        ("mig", 0.3), ("sap", 0.2)]
+    assert store.sql("SELECT count(*) AS n FROM runs") == [{"n": 1}]
+    assert store.sql("SELECT key, value FROM scores ORDER BY key") == [
+        {"key": "mig", "value": 0.3}, {"key": "sap", "value": 0.2}]
+    assert store.sql("SELECT status FROM runs WHERE method = ?", ["vae"]) == [{"status": "done"}]
+    assert store.scored("study2019", 0) == {"vae-1": {"mig", "sap"}}
+    assert store.scored("paper", 0) == {}
+
+
+def test_an_unfinished_part_is_not_seen_and_a_damaged_one_is_named(tmp_path):
+    store = open_store(tmp_path / "s", create=True)
+    store.append("runs", [RUN])
+    (tmp_path / "s/runs/.part-x.parquet.1.tmp").write_bytes(b"half")
+    assert len(store.runs()) == 1
+    part = next((tmp_path / "s/runs").glob("part-*"))
+    part.write_bytes(part.read_bytes()[:-20])
+    with pytest.raises(UserError, match=r"runs/part-.*\.parquet is damaged .*: move it away"):
+        store.runs()
+
+
+def _append_many(folder, number):
+    store = open_store(folder)
+    for i in range(20):
+        store.append("scores", [score(0.5, run_id=f"run-{number}-{i}")])
+
+
+def test_writers_side_by_side_lose_nothing(tmp_path):
+    store = open_store(tmp_path / "s", create=True)
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_append_many, args=(str(tmp_path / "s"), n))
+               for n in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    assert len(store.scores()) == 40
+
+
+@pytest.mark.parametrize("address", ["folder", "memory"])
+def test_a_claim_has_one_owner_until_it_is_old(tmp_path, address, monkeypatch):
+    where = tmp_path / "s" if address == "folder" else f"memory://claims-{tmp_path.name}"
+    store = open_store(where, create=True)
+    if address == "memory":  # this file system of fsspec does not know conditional writes
+        plain = store._fs.pipe_file
+
+        def pipe(path, value, mode="overwrite"):
+            if mode == "create" and store._fs.exists(path):
+                raise FileExistsError(path)
+            plain(path, value)
+
+        monkeypatch.setattr(store._fs, "pipe_file", pipe)
+    assert store.claim("a", "me")
+    assert store.claim("a", "me")
+    assert not store.claim("a", "you")
+    store.write_file("claims/a.json", json.dumps({"owner": "me", "time": 0.0}).encode())
+    assert store.claim("a", "you")
+    assert not store.claim("a", "me")
+    store.write_file("claims/b.json", b'{"own')  # killed while writing
+    assert store.claim("b", "me")
+    store.refresh(["a"], "you")
+    store.release(["a"])
+    assert store.claim("a", "me")
+
+
+def test_bad_stores_get_one_sentence(tmp_path):
+    with pytest.raises(UserError, match=r"there is no store at .*: `unweave study run` makes one"):
+        open_store(tmp_path / "nothing")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/file").write_text("x")
+    with pytest.raises(UserError, match="not empty and not a store"):
+        open_store(tmp_path / "other", create=True)
+    with pytest.raises(UserError, match=r"is a file: give a folder|not empty"):
+        open_store(tmp_path / "other/file", create=True)
+    store = open_store(tmp_path / "s", create=True)
+    (tmp_path / "s/store.json").write_text('{"format": 99}')
+    with pytest.raises(UserError, match=r"newer unweave \(store format 99"):
+        open_store(tmp_path / "s")
+    (tmp_path / "s/store.json").write_text("{")
+    with pytest.raises(UserError, match=r"store\.json is damaged"):
+        open_store(tmp_path / "s")
+    with pytest.raises(UserError, match="cannot answer that"):
+        store.sql("SELECT nothing FROM runs")
+    with pytest.raises(UserError, match="is not an address of a store"):
+        open_store("nosuch://x")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_no_permission_is_one_sentence(tmp_path):
+    (tmp_path / "s").mkdir(mode=0o500)
+    with pytest.raises(UserError, match="no permission"):
+        open_store(tmp_path / "s/inside", create=True)
