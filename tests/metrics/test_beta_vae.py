@@ -4,12 +4,16 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.svm import LinearSVC
 
 from unweave.factors import FactorSpace
 from unweave.metrics import beta_vae, plan_scores, score
+from unweave.metrics.adagrad import fit_adagrad
 from unweave.metrics.beta_vae import beta_vae_bootstrap, mean_differences
+from unweave.metrics.machines import fit_machines
 from unweave.types import UserError
 
 SPACE = FactorSpace(("a", "b", "c"), (4, 6, 5))
@@ -40,6 +44,63 @@ def test_agrees_with_plain_loops_and_scikit_learn(convention):
     assert test == pytest.approx(model.score(points[600:], fixed[600:]), abs=0.003)
     assert train == pytest.approx(model.score(points[:600], fixed[:600]), abs=0.003)
     assert 0.4 < test < 0.99
+
+
+def some_points(num=200, num_classes=3):
+    rng = np.random.default_rng(0)
+    classes = rng.integers(num_classes, size=num)
+    return rng.normal(size=(num, 4)) + 0.7 * np.eye(num_classes, 4)[classes], classes
+
+
+@pytest.mark.parametrize("cost", [0.01, 1.0])
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_support_vector_machines_are_those_of_scikit_learn(cost, num_classes):
+    points, classes = some_points(num_classes=num_classes)
+    made = fit_machines(points, classes, num_classes, cost=cost)
+    model = LinearSVC(C=cost, tol=1e-10, max_iter=100_000).fit(points, classes)
+    expected = np.column_stack([model.coef_, model.intercept_])
+    np.testing.assert_allclose(made[-len(expected):], expected, atol=1e-5)
+
+
+def test_machines_on_many_latents():
+    rng = np.random.default_rng(0)
+    points, classes = rng.normal(size=(60, 300)), rng.integers(2, size=60)
+    model = LinearSVC(C=0.1, tol=1e-10, max_iter=100_000).fit(points, classes)
+    made = fit_machines(points, classes, 2, cost=0.1)[1]
+    np.testing.assert_allclose(made, np.append(model.coef_, model.intercept_), atol=1e-4)
+
+
+def test_adagrad_is_that_of_a_plain_loop():
+    points, classes = some_points(num=25)
+    made = fit_adagrad(points, classes, 3, num_iterations=30, batch_size=10, learning_rate=0.1)
+    weight = torch.zeros(3, 4, dtype=torch.float64, requires_grad=True)
+    offset = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+    optimiser = torch.optim.Adagrad([weight, offset], lr=0.1, initial_accumulator_value=0.1, eps=0)
+    rows = torch.arange(10)
+    for _ in range(30):
+        at = rows % 25
+        loss = torch.nn.functional.cross_entropy(
+            torch.tensor(points)[at] @ weight.T + offset, torch.tensor(classes)[at])
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        rows = rows + 10
+    expected = torch.column_stack([weight, offset]).detach().numpy()
+    np.testing.assert_allclose(made, expected, atol=1e-12)
+
+
+def test_more_steps_of_adagrad_help_and_kumars_machines_are_close():
+    plan = plan_scores(SPACE, metrics="beta_vae", **QUICK)
+    codes = table(noise=0.2)[plan.index]
+    values = {}
+    for name, more in (("few", {"classifier": "adagrad", "num_iterations": 20}),
+                       ("many", {"classifier": "adagrad", "num_iterations": 3000}),
+                       ("svm", {"classifier": "svm", "cost": 1.0}), ("solved", {})):
+        settled = plan_scores(SPACE, metrics="beta_vae", **QUICK, **more)
+        values[name] = settled.score(codes, details=False)[0].value
+    assert values["few"] < values["many"] - 0.05
+    assert values["many"] < values["solved"] + 0.02
+    assert values["svm"] == pytest.approx(values["solved"], abs=0.1)
 
 
 def test_mean_differences(monkeypatch):
@@ -100,6 +161,9 @@ def test_records_count_pairs():
     ({"num_train": 6}, "num_train"),
     ({"classifier": "multinomal"}, "did you mean 'multinomial'"),
     ({"strength": 0.0}, "strength"),
+    ({"cost": 0.0}, "cost"),
+    ({"classifier": "adagrad", "learning_rate": 0.0}, "learning_rate"),
+    ({"classifier": "adagrad", "batch_size": 0}, "batch_size"),
     ({"codes": np.eye(3) * 1e300}, "rescale"),
 ])
 def test_bad_input_is_told(change, word):

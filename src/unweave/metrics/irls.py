@@ -27,7 +27,7 @@ from unweave.types import Float, Int, UserError
 VALUES_AT_ONCE = 1 << 16
 """Pieces have about this many (problem, row) pairs: two arrays of them fit the second cache."""
 
-WORTH_A_THREAD = 1 << 16
+WORTH_A_THREAD = 1 << 18
 """As many (problem, row) pairs as make another thread worth its while."""
 
 LEAST_ROWS = 64

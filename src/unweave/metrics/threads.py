@@ -35,9 +35,12 @@ def side_by_side(function: Callable[[Item], Result], items: Iterable[Item],
                  num_threads: int | None = None) -> list[Result]:
     """`[function(item) for item in items]`, on as many threads as there are (or `num_threads`)."""
     items = list(items)
+    if getattr(_worker, "busy", False):
+        return [function(item) for item in items]
     threads = min(len(items), num_threads or available_threads())
     if threads <= 1:
-        return [function(item) for item in items]
+        with _libraries().limit(limits=1, user_api="blas"):
+            return [function(item) for item in items]
 
     def alone(item: Item) -> Result:
         _worker.busy = True
