@@ -12,11 +12,15 @@ from unweave.factors import FactorSpace
 from unweave.metrics import (
     METRICS,
     factor_vae,
+    irs,
     mig,
     plan_scores,
+    sap,
     score,
     score_dataset,
     score_records,
+    tc,
+    wasserstein,
 )
 from unweave.metrics.factor_vae import gini_variances
 from unweave.metrics.information import discretise
@@ -33,7 +37,7 @@ AWARE = [name for name, metric in METRICS.items()
 """Metrics that know classes from numbers."""
 FEW = QUICK | {"num_stages": 5, "num_train_points": 1000, "num_test_points": 500}
 """For these, the slow ones among them as well."""
-COUNT_CONSTANTS = ["mig_sup", "mutual_info_score", "dci", "dci_es"]
+COUNT_CONSTANTS = ["sap", "mig_sup", "mutual_info_score", "dci", "dci_es"]
 """Of all latents, those out of use as well: as a mean, a base (DCI's completeness) or a size."""
 
 
@@ -170,6 +174,39 @@ def test_mig_bootstrap_is_that_of_resampled_rows(monkeypatch):
         monkeypatch.setattr(sys.modules["unweave.metrics.mig"], "COUNTS_AT_ONCE", at_once)
         made = mig_bootstrap(np.random.default_rng(3), 12, codes, factors, num_values=kinds)["mig"]
         np.testing.assert_allclose(made, expected, atol=1e-12)
+
+
+def test_sap_of_a_class_is_the_majority_of_its_rows():
+    # Class 0 is mostly value 0, class 1 value 1; class 2 was not seen: the most frequent value, 1.
+    latent = np.array([0, 0, 0, 1, 1, 1, 1, 0, 1, 2, 2])
+    factor = np.array([0, 0, 1, 1, 1, 1, 0, 0, 0, 1, 0])
+    made = sap(latent, factor, num_train=7, num_values=[3])["sap"]
+    assert made == pytest.approx(2 / 4)
+    assert sap(FACTORS, FACTORS, num_values=[4, 6, 5])["sap"] > 0.7
+    for settings in ({"standardise": True}, {"regression": True, "factor_types": "ordinal"}):
+        first, second = (sap(c, FACTORS, num_values=KINDS, **settings)
+                         for c in (mixed(), renamed(mixed())))
+        assert second == pytest.approx(first)
+
+
+def test_what_a_class_explains_of_a_quantity_is_between_its_means():
+    latent, values = np.array([0, 0, 1, 1]), np.array([0.1, 0.3, 1.0, 2.5])
+    means = np.array([0.2, 0.2, 1.75, 1.75])
+    made = sap(latent, values, num_values=[2], factor_types="continuous")["sap"]
+    assert made == pytest.approx(means.var() / values.var())
+
+
+def test_irs_of_two_classes_is_that_of_bits():
+    bits = (mixed()[:, :2] > mixed()[:, :2].mean(axis=0)).astype(float)
+    assert irs(bits, FACTORS, num_values=[2, 2]) == pytest.approx(irs(bits, FACTORS))
+    assert irs(FACTORS, FACTORS, num_values=[4, 6, 5])["irs"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("metric", [tc, wasserstein])
+def test_covariances_are_of_continuous_latents(metric):
+    codes = mixed()
+    assert metric(codes, num_values=KINDS) == pytest.approx(metric(codes[:, [0, 2]]))
+    assert set(metric(FACTORS, num_values=[4, 6, 5]).values()) == {0.0}
 
 
 def test_names_of_classes_do_not_matter():

@@ -115,6 +115,14 @@ def as_num_values(values: ArrayLike | None, codes: Codes) -> Int[np.ndarray, " l
     return given.astype(np.int64)
 
 
+def continuous_only(values: ArrayLike, num_values: Int[np.ndarray, " kinds"]) -> np.ndarray:
+    """Codes without their categorical latents; one constant latent if there are no others."""
+    codes, left = as_codes(values), num_values == 0
+    if left.all():
+        return codes
+    return codes[:, left] if left.any() else np.zeros((len(codes), 1))
+
+
 def class_numbers(column: np.ndarray) -> np.ndarray:
     """A categorical latent's classes, those that occur numbered from 0 without gaps."""
     return numbered(column.astype(np.int64))

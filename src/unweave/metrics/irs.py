@@ -16,7 +16,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from unweave.metrics.arrays import ArrayLike, as_codes, as_factors, varying
+from unweave.metrics.arrays import (
+    ArrayLike,
+    as_codes,
+    as_factors,
+    as_num_values,
+    class_numbers,
+    varying,
+)
 from unweave.metrics.information import discretise
 from unweave.metrics.record import Key, Metric
 from unweave.metrics.resampling import bootstrap_of
@@ -25,12 +32,16 @@ from unweave.types import Codes, Float, Range, UserError
 
 
 def irs(codes: ArrayLike, factors: ArrayLike, *, diff_quantile: float = 0.99,
-        factor_bins: int | None = None) -> dict[str, float]:
+        factor_bins: int | None = None,
+        num_values: ArrayLike | None = None) -> dict[str, float]:
     """The score of codes `[sample, latent]` and factors `[sample, factor]`, 0 to 1.
 
     With `factor_bins`, factors are first put into as many bins of equal width: several values of a
     fine factor then count as one. Latents that are constant in these rows are left out; if none is
     left the score is 0. Factors with one value are left out.
+
+    `num_values` tells categorical latents. A class is as far from the mean of some rows as it is
+    rare among them, 1 minus its share: for two classes that is the distance of 0 or 1 from a mean.
 
     >>> irs([[0, 0], [0, 1], [1, 0], [1, 1]], [[0, 0], [0, 1], [1, 0], [1, 1]])
     {'irs': 1.0}
@@ -44,25 +55,38 @@ def irs(codes: ArrayLike, factors: ArrayLike, *, diff_quantile: float = 0.99,
         seen = classes >= 0
         coarse = discretise(np.maximum(classes, 0).astype(np.float64), factor_bins)
         classes = np.where(seen, coarse, -1)
-    kept = codes[:, (codes != codes[:1]).any(axis=0)].astype(np.float64)
-    if kept.shape[1] == 0:
+    kinds = as_num_values(num_values, codes)
+    moves = (codes != codes[:1]).any(axis=0)
+    if not moves.any():
         return {"irs": 0.0}
-    largest = np.abs(kept - kept.mean(axis=0)).max(axis=0)
-    within = np.stack([_deviation(kept, column, diff_quantile) for column in classes.T], axis=1)
+    kept, categorical = codes[:, moves].astype(np.float64), kinds[moves] > 0
+    largest = _distances(kept, categorical).max(axis=0)
+    within = np.stack([_deviation(kept, categorical, column, diff_quantile)
+                       for column in classes.T], axis=1)
     # Rows may lie further from the mean of their group than any does from that of all: a latent
     # can be a little below 0, the score cannot.
     best = (1.0 - within / largest[:, None]).max(axis=1)
     return {"irs": float(max(np.average(best, weights=largest / largest.max()), 0.0))}
 
 
-def _deviation(codes: Codes, column: np.ndarray, quantile: float) -> Float[np.ndarray, " latent"]:
+def _deviation(codes: Codes, categorical: np.ndarray, column: np.ndarray,
+               quantile: float) -> Float[np.ndarray, " latent"]:
     """The quantile of deviations from the mean of rows with one value, averaged over values."""
     codes, column = codes[column >= 0], column[column >= 0]
     order = np.argsort(column, kind="stable")
     counts = np.bincount(column)
     groups = np.split(codes[order], np.cumsum(counts[counts > 0])[:-1])
-    return np.mean([np.quantile(np.abs(rows - rows.mean(axis=0)), quantile, axis=0)
+    return np.mean([np.quantile(_distances(rows, categorical), quantile, axis=0)
                     for rows in groups], axis=0)
+
+
+def _distances(rows: Codes, categorical: np.ndarray) -> Float[np.ndarray, "sample latent"]:
+    """How far each row is from the mean of all of them."""
+    apart = np.abs(rows - rows.mean(axis=0))
+    for j in np.flatnonzero(categorical):
+        classes = class_numbers(rows[:, j])
+        apart[:, j] = 1.0 - np.bincount(classes)[classes] / len(rows)
+    return apart
 
 
 METRIC = Metric(

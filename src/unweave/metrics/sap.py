@@ -18,7 +18,13 @@ from typing import Any
 import numpy as np
 
 from unweave.factors import FactorType
-from unweave.metrics.arrays import ArrayLike, as_codes, as_labels
+from unweave.metrics.arrays import (
+    ArrayLike,
+    as_codes,
+    as_labels,
+    as_num_values,
+    class_numbers,
+)
 from unweave.metrics.labels import Labels
 from unweave.metrics.record import Key, Metric
 from unweave.metrics.sampling import draw_split
@@ -30,8 +36,8 @@ LARGEST = 1e100
 
 
 def sap(codes: ArrayLike, factors: ArrayLike, *, num_train: int | None = None, cost: float = 0.01,
-        standardise: bool = False, regression: bool = False,
-        factor_types: Any = None) -> dict[str, float]:
+        standardise: bool = False, regression: bool = False, factor_types: Any = None,
+        num_values: ArrayLike | None = None) -> dict[str, float]:
     """Mean over factors of the lead of the latent that predicts best, 0 to 1.
 
     The first `num_train` rows train and the rest test; None trains and tests on all rows. Machines
@@ -45,25 +51,30 @@ def sap(codes: ArrayLike, factors: ArrayLike, *, num_train: int | None = None, c
     explain. With `regression` it is so for every factor: ordinal class numbers are taken as
     quantities, circular ones as angles, and categorical classes explain a latent by their means.
 
+    `num_values` tells categorical latents. Such a one predicts for each of its classes the value
+    that most training rows of that class have, or that most rows have if none is of it; for
+    quantities S is the share of the factor's variance between its classes.
+
     >>> sap([[0, 0], [0, 1], [1, 0], [1, 1]], [[0, 0], [0, 1], [1, 0], [1, 1]], cost=100.0)
     {'sap': 0.5}
     """
-    codes, labels, used, num_train = _checked(codes, factors, num_train, cost, standardise,
-                                              factor_types, regression)
+    codes, labels, used, num_train, kinds = _checked(codes, factors, num_train, cost, standardise,
+                                                     factor_types, regression, num_values)
     scores = []
     for k in used:
         column, kind = labels.values[:, k], labels.types[k]
         if regression or kind.is_quantity:
-            scores.append(explained(codes[:num_train], column[:num_train], kind))
+            scores.append(explained(codes[:num_train], column[:num_train], kind, kinds))
         else:
-            scores.append(_right(codes, column, num_train, cost)[0].mean(axis=0))
+            scores.append(_right(codes, column, num_train, cost, kinds)[0].mean(axis=0))
     return {"sap": float(_lead(np.stack(scores, axis=1)).mean())}
 
 
 def sap_bootstrap(rng: np.random.Generator, num_replicates: int, codes: ArrayLike,
                   factors: ArrayLike, *, num_train: int | None = None, cost: float = 0.01,
                   standardise: bool = False, regression: bool = False,
-                  factor_types: Any = None) -> dict[str, np.ndarray]:
+                  factor_types: Any = None,
+                  num_values: ArrayLike | None = None) -> dict[str, np.ndarray]:
     """SAP when the rows that test are resampled; the machines stay as they are.
 
     Squared correlations of quantities are made anew from resampled training rows; those of
@@ -71,8 +82,8 @@ def sap_bootstrap(rng: np.random.Generator, num_replicates: int, codes: ArrayLik
     """
     if regression:
         return {}
-    codes, labels, used, num_train = _checked(codes, factors, num_train, cost, standardise,
-                                              factor_types, regression)
+    codes, labels, used, num_train, kinds = _checked(codes, factors, num_train, cost, standardise,
+                                                     factor_types, regression, num_values)
     num = len(codes) - num_train if num_train < len(codes) else num_train
     weights = np.stack([np.bincount(rng.integers(num, size=num), minlength=num)
                         for _ in range(num_replicates)]).astype(np.float32)
@@ -81,9 +92,9 @@ def sap_bootstrap(rng: np.random.Generator, num_replicates: int, codes: ArrayLik
         column, kind = labels.values[:, k], labels.types[k]
         if kind.is_quantity:
             draws = (rng.integers(num_train, size=num_train) for _ in range(num_replicates))
-            scores.append([explained(codes[rows], column[rows], kind) for rows in draws])
+            scores.append([explained(codes[rows], column[rows], kind, kinds) for rows in draws])
         else:
-            right, known = _right(codes, column, num_train, cost)
+            right, known = _right(codes, column, num_train, cost, kinds)
             own = weights if known.all() else weights[:, known]
             scores.append(own @ right.astype(np.float32)
                           / np.maximum(own.sum(axis=1, keepdims=True), 1))
@@ -91,13 +102,14 @@ def sap_bootstrap(rng: np.random.Generator, num_replicates: int, codes: ArrayLik
     return {"sap": np.array([_lead(one).mean() for one in accuracy], dtype=np.float64)}
 
 
-def explained(codes: Codes, column: Float[np.ndarray, " sample"],
-              kind: FactorType) -> Float[np.ndarray, " latent"]:
+def explained(codes: Codes, column: Float[np.ndarray, " sample"], kind: FactorType,
+              categorical: np.ndarray | None = None) -> Float[np.ndarray, " latent"]:
     """The share of each latent's variance that a factor explains in a straight line: R2.
 
     For a quantity that is the squared correlation; on a circle the line is one of sine and cosine,
-    and for categories that of an indicator for each, which are the means of their rows. Rows
-    without label do not count.
+    and for categories that of an indicator for each, which are the means of their rows. A
+    categorical latent instead explains a share of the factor's variance. Rows without label do not
+    count.
     """
     known = ~np.isnan(column)
     if not known.all():
@@ -112,25 +124,46 @@ def explained(codes: Codes, column: Float[np.ndarray, " sample"],
         sums = np.add.reduceat(left[order], starts, axis=0)
         fitted = (sums ** 2 / np.diff(starts, append=len(column))[:, None]).sum(axis=0)
     else:
-        right = column[:, None]
-        if kind.name == "circular":
-            period = column.max() + 1 if kind.period is None else kind.period
-            angle = 2.0 * np.pi * (column / period)
-            right = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        right = _spelled_out(column, kind)
         centred = right - right.mean(axis=0)
         # An orthonormal basis of what can be explained, without directions that rounding made.
         basis, sizes, _ = np.linalg.svd(centred, full_matrices=False)
         basis = basis[:, sizes > 1e-9 * max(float(np.abs(right).max()), 1e-300)]
         fitted = ((basis.T @ left) ** 2).sum(axis=0)
     spread = np.where(_constant(codes) | (spread == 0), np.inf, spread)
-    return np.minimum(fitted / spread, 1.0)
+    shares = np.minimum(fitted / spread, 1.0)
+    for j in [] if categorical is None else np.flatnonzero(categorical):
+        shares[j] = _between_classes(codes[:, j], _spelled_out(column, kind))
+    return shares
+
+
+def _spelled_out(column: np.ndarray, kind: FactorType) -> Float[np.ndarray, "sample column"]:
+    """A factor in columns whose distances are those of its values."""
+    if kind.name == "categorical":
+        return (column[:, None] == np.unique(column)).astype(np.float64)
+    if kind.name == "circular":
+        period = column.max() + 1 if kind.period is None else kind.period
+        angle = 2.0 * np.pi * (column / period)
+        return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    return column[:, None]
+
+
+def _between_classes(latent: np.ndarray, table: np.ndarray) -> float:
+    """The share of a table's variance that lies between the classes of a latent."""
+    classes, centred = class_numbers(latent), table - table.mean(axis=0)
+    counts, total = np.bincount(classes), float((centred ** 2).sum())
+    sums = np.stack([np.bincount(classes, weights=c) for c in centred.T], axis=1)
+    return float(min((sums ** 2 / counts[:, None]).sum() / total, 1.0)) if total > 0 else 0.0
 
 
 def _checked(codes: ArrayLike, factors: ArrayLike, num_train: int | None, cost: float,
-             standardise: bool, factor_types: Any, regression: bool,
-             ) -> tuple[Codes, Labels, list[int], int]:
-    """Codes in float64, the labels, the factors that can be scored, and where training ends."""
+             standardise: bool, factor_types: Any, regression: bool, num_values: ArrayLike | None,
+             ) -> tuple[Codes, Labels, list[int], int, np.ndarray]:
+    """Codes in float64, labels, factors that can be scored, where training ends, which latents
+    are categorical.
+    """
     codes = as_codes(codes).astype(np.float64)
+    categorical = as_num_values(num_values, codes) > 0
     labels = as_labels(factors, len(codes), factor_types)
     if num_train is None:
         num_train = len(codes)
@@ -143,7 +176,8 @@ def _checked(codes: ArrayLike, factors: ArrayLike, num_train: int | None, cost: 
     if standardise:
         train = codes[:num_train]
         spread = train.std(axis=0)
-        codes = (codes - train.mean(axis=0)) / np.where(_constant(train), 1.0, spread)
+        scaled = (codes - train.mean(axis=0)) / np.where(_constant(train), 1.0, spread)
+        codes = np.where(categorical, codes, scaled)
     tested = labels.known[num_train if num_train < len(codes) else 0:].any(axis=0)
     able = labels.take(slice(num_train)).varying()
     if not able:
@@ -152,11 +186,11 @@ def _checked(codes: ArrayLike, factors: ArrayLike, num_train: int | None, cost: 
     if not used:
         raise UserError("no factor is known both in rows that train and in rows that test: SAP "
                         "needs labels on either side")
-    return codes, labels, used, num_train
+    return codes, labels, used, num_train, categorical
 
 
-def _right(codes: Codes, column: np.ndarray, num_train: int,
-           cost: float) -> tuple[np.ndarray, np.ndarray]:
+def _right(codes: Codes, column: np.ndarray, num_train: int, cost: float,
+           categorical: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Whether each machine is right, `[test row, latent]`, and which test rows these are."""
     known = ~np.isnan(column)
     start = num_train if num_train < len(codes) else 0
@@ -164,10 +198,24 @@ def _right(codes: Codes, column: np.ndarray, num_train: int,
     train = np.flatnonzero(known[:num_train])
     names, labels = np.unique(column[train], return_inverse=True)
     right = np.empty((len(test), codes.shape[1]), dtype=bool)
-    lines = fit_latents(codes[train], labels, len(names), cost)
-    for j, x in enumerate(np.ascontiguousarray(codes[test].T)):
-        right[:, j] = names[predict_latent(x, lines[j])] == column[test]
+    for j in np.flatnonzero(categorical):
+        told = _by_class(codes[train, j], labels, len(names), codes[test, j])
+        right[:, j] = names[told] == column[test]
+    others = np.flatnonzero(~categorical)
+    if len(others):
+        lines = fit_latents(codes[train][:, others], labels, len(names), cost)
+        for j, line, x in zip(others, lines, np.ascontiguousarray(codes[test][:, others].T)):
+            right[:, j] = names[predict_latent(x, line)] == column[test]
     return right, known[start:]
+
+
+def _by_class(latent: np.ndarray, labels: np.ndarray, num: int, test: np.ndarray) -> np.ndarray:
+    """The label that most rows of a latent's class have, the first among equals."""
+    classes, numbers = np.unique(latent, return_inverse=True)
+    counts = np.bincount(numbers * num + labels, minlength=len(classes) * num).reshape(-1, num)
+    told = np.append(counts.argmax(axis=1), counts.sum(axis=0).argmax())
+    place = np.minimum(np.searchsorted(classes, test), len(classes) - 1)
+    return told[np.where(classes[place] == test, place, len(classes))]
 
 
 def _constant(codes: Codes) -> np.ndarray:

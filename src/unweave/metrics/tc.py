@@ -15,7 +15,7 @@ import warnings
 
 import numpy as np
 
-from unweave.metrics.arrays import ArrayLike, as_codes
+from unweave.metrics.arrays import ArrayLike, as_codes, as_num_values, continuous_only
 from unweave.metrics.record import Key, Metric
 from unweave.metrics.resampling import bootstrap_of
 from unweave.metrics.sampling import draw_points
@@ -27,7 +27,8 @@ LEAST_EIGENVALUE = 1e-12
 
 
 def tc(codes: ArrayLike, factors: ArrayLike | None = None, *,
-       sampled: ArrayLike | None = None) -> dict[str, float]:
+       sampled: ArrayLike | None = None,
+       num_values: ArrayLike | None = None) -> dict[str, float]:
     """Gaussian total correlation of codes `[sample, latent]`, 0 or more; `factors` are not used.
 
     Constant latents are independent of everything and change nothing. One latent, or none that
@@ -36,12 +37,16 @@ def tc(codes: ArrayLike, factors: ArrayLike | None = None, *,
     latents as rows that is always so, and a warning says it. With `sampled`, a draw of the
     posterior for each row, the same of these is `tc.sampled`.
 
+    `num_values` tells categorical latents, which are left out: they have no covariance.
+
     >>> tc([[0, 0], [0, 1], [1, 0], [1, 1]])
     {'tc.mean': 0.0}
     """
-    values = {"tc.mean": _total_correlation(codes)}
+    codes = as_codes(codes)
+    kinds = as_num_values(num_values, codes)
+    values = {"tc.mean": _total_correlation(continuous_only(codes, kinds))}
     if sampled is not None:
-        values["tc.sampled"] = _total_correlation(sampled)
+        values["tc.sampled"] = _total_correlation(continuous_only(sampled, kinds))
     return values
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unweave.metrics.arrays import ArrayLike, as_codes
+from unweave.metrics.arrays import ArrayLike, as_codes, as_num_values, continuous_only
 from unweave.metrics.record import Key, Metric
 from unweave.metrics.resampling import bootstrap_of
 from unweave.metrics.sampling import draw_points
@@ -23,19 +23,24 @@ from unweave.types import Range, UserError
 
 
 def wasserstein(codes: ArrayLike, factors: ArrayLike | None = None, *,
-                sampled: ArrayLike | None = None) -> dict[str, float]:
+                sampled: ArrayLike | None = None,
+                num_values: ArrayLike | None = None) -> dict[str, float]:
     """Wasserstein correlation of codes `[sample, latent]`, 0 or more; `factors` are not used.
 
     Covariances are those of n - 1. Constant latents change nothing; if none varies both are 0.
     `sampled` is a draw of the posterior for each row.
 
+    `num_values` tells categorical latents, which are left out: they have no covariance.
+
     >>> wasserstein([[0, 0], [0, 1], [1, 0], [1, 1]])
     {'wasserstein.mean': 0.0, 'wasserstein.normalised': 0.0}
     """
-    distance, total = _distance(codes)
+    codes = as_codes(codes)
+    kinds = as_num_values(num_values, codes)
+    distance, total = _distance(continuous_only(codes, kinds))
     values = {"wasserstein.mean": distance, "wasserstein.normalised": distance / total}
     if sampled is not None:
-        distance, total = _distance(sampled)
+        distance, total = _distance(continuous_only(sampled, kinds))
         values |= {"wasserstein.sampled": distance,
                    "wasserstein.sampled_normalised": distance / total}
     return values
