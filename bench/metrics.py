@@ -4,6 +4,7 @@
     python bench/metrics.py --rows 1000            a tenth of it
     python bench/metrics.py --metrics dci --stages 10
     python bench/metrics.py --metrics udr --runs 50
+    python bench/metrics.py --stack 8              a stack of runs at once, beside a loop over them
 
 Codes have 10 latents and stand for the factors of dSprites, each latent a noisy mixture; 10,000
 points or votes train and half as many test. The usual way is in `usual.py`; both see the same rows,
@@ -33,7 +34,7 @@ from threadpoolctl import threadpool_limits
 from usual import IN_PROCESSES, REFERENCES, over_factors
 
 from unweave.factors import FactorSpace
-from unweave.metrics import ACROSS_RUNS, METRICS, Plan, plan_scores
+from unweave.metrics import ACROSS_RUNS, METRICS, Plan, plan_scores, score_stack
 
 os.environ.setdefault("PYTHONWARNINGS", "ignore")  # of the reference's processes
 
@@ -118,6 +119,20 @@ def measured(row: str, args: argparse.Namespace, threads: list[int]) -> dict[str
     return made
 
 
+def compare_stack(num: int, args: argparse.Namespace, cores: int) -> None:
+    """The default metrics of some runs, one after the other and as a stack."""
+    plan = plan_scores(SPACE, metrics=args.metrics)
+    rng = np.random.default_rng(0)
+    codes = encode(plan.index)
+    runs = np.stack([codes @ rng.normal(size=(NUM_LATENTS, NUM_LATENTS)) for _ in range(num)])
+    loop = timed(lambda: [plan.score(run, details=False) for run in runs], args.rounds, cores,
+                 time.perf_counter)[0]
+    stack = timed(lambda: score_stack(plan, runs, details=False), args.rounds, cores,
+                  time.perf_counter)[0]
+    print(f"{num} runs, {cores} threads: a loop {loop:.2f} s, a stack {stack:.2f} s, "
+          f"{loop / stack:.1f}x")
+
+
 def shown(row: dict[str, float | str], threads: list[int]) -> str:
     text = f"{row['metric']:20}"
     text += "".join(f"{row[key]:8.3f}" if key in row else f"{'':8}" for key in ("score", "usual"))
@@ -150,6 +165,7 @@ def main() -> None:
     parser.add_argument("--metrics", nargs="*", help="all if not given")
     parser.add_argument("--stages", type=int, default=100, help="stages of boosting, for both")
     parser.add_argument("--runs", type=int, default=10, help="runs that UDR compares")
+    parser.add_argument("--stack", type=int, help="score so many runs as a stack and in a loop")
     parser.add_argument("--cpu", action="store_true", help="processor time, not that of the wall")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of ours; the best counts")
     parser.add_argument("--threads", type=int, nargs="*", help="numbers of threads; 1 and all")
@@ -169,6 +185,8 @@ def main() -> None:
         print("\n".join([heads(threads), *(shown(row, threads) for row in saved.values()),
                          shown(total(list(saved.values()), threads), threads)]))
         return
+    if args.stack:
+        return compare_stack(args.stack, args, cores)
     threads = args.threads or sorted({1, cores})
     names = args.metrics or [*METRICS, *ACROSS_RUNS]
     names = [row for name in names for row in (

@@ -34,6 +34,7 @@ from unweave.metrics.registry import METRICS
 from unweave.metrics.sampling import Draw
 from unweave.metrics.sap import sap
 from unweave.metrics.scoring import Plan, plan_scores, score, score_dataset, score_records
+from unweave.metrics.stacks import score_stack
 from unweave.metrics.tc import tc
 from unweave.metrics.udr import udr
 from unweave.metrics.wasserstein import wasserstein
@@ -77,6 +78,7 @@ __all__ = [
     "score",
     "score_dataset",
     "score_records",
+    "score_stack",
     "tc",
     "udr",
     "udr_records",
