@@ -50,7 +50,7 @@ def store_scores(run: Run, scores: Sequence[Score]) -> Path | None:
     if run.folder is None:
         return None
     path = run.folder / "scores.parquet"
-    rows = [{"run_id": run.run_id} | _flat(score) for score in scores]
+    rows = [{"run_id": run.run_id} | flat(score) for score in scores]
     if path.exists():
         try:
             old = pq.read_table(path).to_pylist()
@@ -63,7 +63,8 @@ def store_scores(run: Run, scores: Sequence[Score]) -> Path | None:
     return path
 
 
-def _flat(score: Score) -> dict[str, Any]:
+def flat(score: Score) -> dict[str, Any]:
+    """A score as a row: settings as JSON."""
     record = score.as_dict()
     return record | {k: json.dumps(record[k], sort_keys=True) for k in ("settings", "overridden")}
 

@@ -69,6 +69,7 @@ class Store:
 
     def __init__(self, address: str, filesystem: Any, root: str) -> None:
         self.address, self._fs, self._root = address, filesystem, root.rstrip("/")
+        self._seen: dict[str, list[str]] = {}
 
     def __repr__(self) -> str:
         return f"Store({self.address!r})"
@@ -179,6 +180,14 @@ class Store:
         for row in sorted(self.read("scores").to_pylist(), key=lambda r: r["written"] or 0.0):
             found[tuple(row[k] for k in SCORE_KEY)] = row
         return list(found.values())
+
+    def finished(self) -> set[str]:
+        """Runs whose rows are all there. Parts that were read before are not read again."""
+        for name in self.files("runs"):
+            if name.endswith(".parquet") and name not in self._seen:
+                part = self._read_part("runs", name, ["run_id"])
+                self._seen[name] = part["run_id"].to_pylist()
+        return {run_id for part in self._seen.values() for run_id in part}
 
     def scored(self, convention: str, seed: int) -> dict[str, set[str]]:
         """Which metrics each run has scores of, in a convention with an evaluation seed."""

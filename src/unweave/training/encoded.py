@@ -33,10 +33,11 @@ Rows = Sequence[int] | np.ndarray
 class Encoded:
     """One encoding of the images at `index`; rows below count among these images."""
 
-    def __init__(self, run: Run, index: Rows, *, seed: int = 0,
-                 listener: Listener | None = None) -> None:
+    def __init__(self, run: Run, index: Rows, *, seed: int = 0, listener: Listener | None = None,
+                 heads: Tensor | None = None) -> None:
+        """`heads` are the encoder's raw output for these images, if they are known already."""
         self.run, self.index, self.seed = run, np.asarray(index, dtype=np.int64), seed
-        self._heads = run.heads_at(self.index, seed, listener)
+        self._heads = run.heads_at(self.index, seed, listener) if heads is None else heads
         self._architecture = nn.ARCHITECTURES[run.config.architecture]
         self._posterior = METHODS[run.config.method].posterior
         self._letters = dict(run.config.hyper)

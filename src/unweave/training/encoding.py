@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from unweave import nn
 from unweave.objectives import METHODS
-from unweave.random import Purpose, Streams
 from unweave.training.progress import Listener, Report, clock
 from unweave.training.run import Run
 from unweave.types import UserError
@@ -31,6 +30,14 @@ def encode_runs(runs: Sequence[Run], index: Sequence[int] | np.ndarray, *, seed:
     As `Run.encode_at` of each. The runs must have the same data set, architecture, latents and
     precision, as those of a stack do.
     """
+    heads = heads_of_runs(runs, index, seed=seed, listener=listener)
+    posterior, letters = METHODS[runs[0].config.method].posterior, dict(runs[0].config.hyper)
+    return posterior.codes(heads, letters).numpy()
+
+
+def heads_of_runs(runs: Sequence[Run], index: Sequence[int] | np.ndarray, *, seed: int = 0,
+                  listener: Listener | None = None) -> Tensor:
+    """The encoders' raw output `[run, sample, head]`, float32 on the CPU: see `encode_runs`."""
     if not runs:
         raise UserError("there is no run to encode with")
     first = runs[0]
@@ -45,30 +52,21 @@ def encode_runs(runs: Sequence[Run], index: Sequence[int] | np.ndarray, *, seed:
                             "agree can be encoded together")
     device, index = first.device, np.asarray(index, dtype=np.int64)
     params = {k: torch.cat([run.params[k].to(device) for run in runs]) for k in first.params}
-    posterior, letters = METHODS[first.config.method].posterior, dict(first.config.hyper)
     resident = first.dataset.on(device)
     most = _IMAGES_ON_GPU if device.type == "cuda" else _IMAGES_ON_CPU
     size = max(1, most // len(runs))
-    out = np.empty((len(runs), len(index), len(first.num_values)), dtype=np.float32)
+    parts = []
     label, began = f"encoding with {len(runs)} runs", time.monotonic()
     for start in range(0, len(index), size):
-        rows = torch.from_numpy(index[start:start + size]).to(device)
-        draw = None
-        if first.dataset.is_random:
-            # A stack of one image each, told apart by the step: own numbers for every index.
-            streams = Streams([seed] * len(rows), device)
-            draw = partial(streams.uniform, Purpose.EVALUATION, rows)
-            images = resident.batch(rows[:, None], draw).transpose(0, 1)
-        else:
-            images = resident.batch(rows[None])
+        images = first.images_at(index[start:start + size], seed, resident)[None]
         with torch.inference_mode():
-            head = nn.encode_head(first.architecture, params,
-                                  images.expand(len(runs), *images.shape[1:]), buffers=params,
-                                  precision=first.config.precision)
-            codes = posterior.codes(head.float(), letters)
-        out[:, start:start + len(rows)] = codes.cpu().numpy()
+            parts.append(nn.encode_head(
+                first.architecture, params, images.expand(len(runs), *images.shape[1:]),
+                buffers=params, precision=first.config.precision).float().cpu())
         if listener is not None:
-            done = start + len(rows)
+            done = min(start + size, len(index))
             left = (time.monotonic() - began) / done * (len(index) - done)
             listener(Report(label, done, len(index), f"images  {clock(left)} left"))
-    return out
+    posterior, letters = METHODS[first.config.method].posterior, dict(first.config.hyper)
+    width = posterior.head_size(first.config.num_latents, letters)
+    return torch.cat(parts, 1) if parts else torch.zeros(len(runs), 0, width)

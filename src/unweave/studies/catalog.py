@@ -1,0 +1,228 @@
+"""Studies that ship: functions that return runs. `unweave study list` shows them.
+
+A study is a function of data sets and seeds; its docstring has the command, the time it takes, what
+comes out and the source. To add one: a function, a line in `STUDIES`. Users bring their own as
+`file.py:function` (`find_study`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unweave.config import RunConfig
+from unweave.objectives import canonical
+from unweave.training import parse_seeds, plan
+from unweave.types import UserError, unknown_name
+
+STRENGTHS = {
+    "vae": "", "beta_vae": "beta", "annealed_vae": "c_max", "factor_vae": "gamma",
+    "factor_vae_prior": "gamma", "beta_tcvae": "beta", "dip_vae_i": "lambda_od",
+    "dip_vae_ii": "lambda_od", "aae": "gamma", "information_dropout": "beta",
+    "joint_vae": "gamma_z",
+}
+"""The letter that a study of a method varies, whose value is the `strength` of a stored run."""
+
+STUDY_METRICS = ("beta_vae", "factor_vae", "mig", "sap", "dci", "modularity", "explicitness")
+"""The disentanglement metrics of Locatello et al. 2019, section 2.2."""
+
+# Locatello et al. 2019, table 3: method, letter, values, other letters.
+LOCATELLO_GRID: tuple[tuple[str, str, tuple[float, ...], dict[str, Any]], ...] = (
+    ("beta_vae", "beta", (1, 2, 4, 6, 8, 16), {}),
+    ("annealed_vae", "c_max", (5, 10, 25, 50, 75, 100), {"gamma": 1000.0}),
+    ("factor_vae", "gamma", (10, 20, 30, 40, 50, 100), {"convention": "study2019"}),
+    ("dip_vae_i", "lambda_od", (1, 2, 5, 10, 20, 50), {}),
+    ("dip_vae_ii", "lambda_od", (1, 2, 5, 10, 20, 50), {}),
+    ("beta_tcvae", "beta", (1, 2, 4, 6, 8, 10), {}),
+)
+LOCATELLO_DATA = ("dsprites", "color_dsprites", "noisy_dsprites", "scream_dsprites", "smallnorb",
+                  "cars3d", "shapes3d")
+
+Make = Callable[..., list[RunConfig]]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A named function that returns runs, and what is done with them by default."""
+
+    name: str
+    make: Make
+    """(*, data, seeds, device, steps) -> configs; None for a study that trains nothing"""
+    summary: str
+    data: tuple[str, ...] = ("dsprites",)
+    seeds: str = "0..4"
+    metrics: tuple[str, ...] = STUDY_METRICS
+    convention: str = "study2019"
+    source: str = "unweave"
+    """`unweave`, or the file that a user's study was read from."""
+
+    def runs(self, *, data: Sequence[str] | None = None, seeds: str | Iterable[int] | None = None,
+             device: str = "auto", steps: int | None = None) -> list[RunConfig]:
+        """The runs, each once."""
+        chosen = {"data": list(data or self.data), "device": device, "steps": steps,
+                  "seeds": parse_seeds(self.seeds if seeds is None else seeds)}
+        known = inspect.signature(self.make).parameters
+        if steps is not None and "steps" not in known:
+            raise UserError(f"the study {self.name!r} does not take another number of steps")
+        made = list(self.make(**{k: v for k, v in chosen.items()
+                                 if k in known and not (k == "steps" and v is None)}))
+        if not all(isinstance(config, RunConfig) for config in made):
+            raise UserError(f"the study {self.name!r} must return RunConfigs, as "
+                            "unweave.training.plan makes them")
+        return list({config.run_id: config for config in made}.values())
+
+
+def strength_of(config: RunConfig) -> tuple[str, float | None]:
+    """The letter that stands for a run's strength, and its value."""
+    letter = STRENGTHS.get(canonical(config.method), "")
+    return letter, float(config[letter]) if letter else None
+
+
+def locatello2019(data: Sequence[str], seeds: Sequence[int], device: str = "auto",
+                  steps: int = 300_000) -> list[RunConfig]:
+    """The published study: six methods, six strengths, fifty seeds, seven data sets: 12,600 runs.
+
+    Command: unweave study run locatello2019 --data dsprites --seeds 0..49 --store S
+    Time: 1,800 runs a data set; `unweave study status S` says what is left at the measured pace.
+    Result: scores in the bands of the released ones; random seeds matter as much as strengths.
+    Source: Locatello et al. 2019, tables 2 to 4, as it was run (`study2019`).
+    """
+    found = []
+    for name in data:
+        for method, letter, values, other in LOCATELLO_GRID:
+            for value in values:
+                given = {letter: float(value), **other}
+                if method in ("dip_vae_i", "dip_vae_ii"):
+                    given["lambda_d"] = float(value) * (10.0 if method == "dip_vae_i" else 1.0)
+                found += plan(method, name, seeds=seeds, steps=steps, device=device,
+                              architecture="conv64-study2019", **given)
+    return found
+
+
+def kim2018(data: Sequence[str], seeds: Sequence[int], device: str = "auto",
+            steps: int | None = None) -> list[RunConfig]:
+    """FactorVAE against beta-VAE on 2D and 3D Shapes: beta and gamma grids.
+
+    Command: unweave study run kim2018 --data dsprites --seeds 0..9 --store S
+    Result: at equal reconstruction FactorVAE scores higher; figures 4 and 5 of the paper.
+    Source: Kim & Mnih 2018, section 5 and appendix A: batch 64, 300,000 steps on 2D Shapes and
+        500,000 on 3D Shapes, the discriminator at 1e-4 (3D: 1e-5), Adam's betas 0.5 and 0.9 there.
+    """
+    found = []
+    for name in data:
+        solid = name.startswith("shapes3d")
+        common = {"seeds": seeds, "device": device,
+                  "steps": steps or (500_000 if solid else 300_000),
+                  "architecture": "kim2018-shapes3d" if solid else "kim2018-shapes2d",
+                  "num_latents": 6 if solid else 10}
+        found += plan("beta_vae", name, beta=[1.0, 4.0, 6.0, 10.0], **common)
+        found += plan("factor_vae", name, gamma=[10.0, 20.0, 30.0, 40.0, 50.0, 100.0],
+                      critic_rate=1e-5 if solid else 1e-4, **common)
+    return found
+
+
+def kumar2018(data: Sequence[str], seeds: Sequence[int], device: str = "auto",
+              steps: int = 300_000) -> list[RunConfig]:
+    """DIP-VAE against VAE and beta-VAE on 2D Shapes, with the SVM form of the BetaVAE metric.
+
+    Command: unweave study run kumar2018 --seeds 0..4 --store S
+    Result: table 1 and figure 1 of the paper: scores against reconstruction.
+    Source: Kumar et al. 2018, section 4: beta 4 and 60, lambda_od from 1 to 500; DIP-VAE-I with
+        lambda_d = 10 lambda_od, DIP-VAE-II with lambda_d = lambda_od.
+    """
+    found = []
+    for name in data:
+        common = {"seeds": seeds, "device": device, "steps": steps}
+        found += plan("vae", name, **common)
+        found += plan("beta_vae", name, beta=[4.0, 20.0, 60.0], **common)
+        for value in (1.0, 5.0, 10.0, 50.0, 100.0, 500.0):
+            found += plan("dip_vae_i", name, lambda_od=value, lambda_d=10.0 * value, **common)
+            found += plan("dip_vae_ii", name, lambda_od=value, lambda_d=value, **common)
+    return found
+
+
+def kaddah2020(data: Sequence[str], seeds: Sequence[int], device: str = "auto",
+               steps: int = 300_000) -> list[RunConfig]:
+    """Five methods on 3D Shapes with batch normalisation.
+
+    Command: unweave study run kaddah2020 --data shapes3d-render --seeds 0..4 --store S
+    Result: table 2 of the paper; what is trained on the rendered set is stored under its name.
+    Source: Kaddah 2020, section 4 and table 1.
+    """
+    found = []
+    for name in data:
+        common = {"seeds": seeds, "device": device, "steps": steps, "architecture": "kaddah2020"}
+        found += plan("beta_vae", name, beta=4.0, **common)
+        found += plan("cc_vae", name, c_max=25.0, gamma=100.0, **common)
+        found += plan("factor_vae", name, gamma=20.0, **common)
+        found += plan("beta_tcvae", name, beta=6.0, **common)
+        found += plan("joint_vae", name, **common)
+    return found
+
+
+def hartmann2021(data: Sequence[str], seeds: Sequence[int]) -> list[RunConfig]:
+    """Questions to stored or published rows: this study trains nothing.
+
+    Command: unweave study import published --file dsprites_full.csv.gz --store S, then
+        unweave study analyse S
+    Result: box plots by model, data set, strength and seed (figures 7 to 11).
+    Source: Hartmann 2021, sections 5.1.1 to 5.1.5.
+    """
+    return []
+
+
+def quick(data: Sequence[str], seeds: Sequence[int], device: str = "auto",
+          steps: int = 300) -> list[RunConfig]:
+    """A look at the machinery in minutes on a CPU: two methods, two strengths, a small network.
+
+    Command: unweave study run quick --store S
+    Time: about three minutes for two seeds on two cores.
+    Result: rows, curves and scores of eight short runs; the scores say little after 300 steps.
+    Source: unweave.
+    """
+    common = {"seeds": seeds, "device": device, "steps": steps, "architecture": "conv64-small",
+              "learning_rate": 1e-3}
+    return [config for name in data
+            for config in (*plan("beta_vae", name, beta=[1.0, 8.0], **common),
+                           *plan("beta_tcvae", name, beta=[2.0, 8.0], **common))]
+
+
+def _study(make: Make, **rest: Any) -> Study:
+    return Study(make.__name__, make, (make.__doc__ or "").strip().splitlines()[0], **rest)
+
+
+STUDIES: Mapping[str, Study] = {study.name: study for study in (
+    _study(locatello2019, data=LOCATELLO_DATA, seeds="0..49"),
+    _study(kim2018, data=("dsprites", "shapes3d"), seeds="0..9", metrics=("factor_vae",)),
+    _study(kumar2018, metrics=("beta_vae", "sap")),
+    _study(kaddah2020, data=("shapes3d",), metrics=("factor_vae", "mig", "sap", "dci")),
+    _study(hartmann2021, metrics=()),
+    _study(quick, seeds="0..1", metrics=("factor_vae", "mig", "modularity")),
+)}
+
+
+def find_study(name: str) -> Study:
+    """A study by name, or the function of a user's file: `path/to/file.py:function`."""
+    if ".py:" not in name:
+        if name not in STUDIES:
+            raise unknown_name("study", name, STUDIES)
+        return STUDIES[name]
+    path, _, function = name.rpartition(":")
+    if not Path(path).is_file():
+        raise UserError(f"{path} does not exist: give the file of a study, as file.py:function")
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # the user's own code: whatever it raises is theirs to read
+        raise UserError(f"{path} cannot be imported ({type(error).__name__}: {error})") from error
+    make = getattr(module, function, None)
+    if not callable(make):
+        raise UserError(f"{path} has no function {function!r}")
+    metrics = getattr(module, "METRICS", STUDY_METRICS)
+    summary = (make.__doc__ or function).strip().splitlines()[0]
+    return Study(function, make, summary, metrics=tuple(metrics), source=str(Path(path).resolve()))

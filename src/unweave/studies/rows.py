@@ -1,0 +1,175 @@
+"""From trained runs to rows: made ready where the models are, scored anywhere.
+
+A stack is encoded in one pass. What metrics look at beside codes (posteriors, sampled codes,
+reconstructions) is computed for the rows that they draw. All of it goes into one file a run, so
+that a process on another core, or another machine, can make the scores without the model.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unweave.factors import FactorSpace
+from unweave.metrics.encoding import MODEL_INPUTS, ROW_INPUTS, Encoding
+from unweave.metrics.scoring import Plan, plan_scores
+from unweave.studies.catalog import strength_of
+from unweave.studies.scoring import flat
+from unweave.studies.store import Store, open_store
+from unweave.training import Encoded, Run
+from unweave.training.encoding import heads_of_runs
+from unweave.types import UserError
+
+WEIGHTS = ("all", "none")
+"""Whose weights are kept in the store."""
+
+POINTS_OF_A_CURVE = 100
+"""Kept in the store, of at most 500: enough to see what happened."""
+
+
+@dataclass(frozen=True)
+class ScoreJob:
+    """All that is needed to score a run and to store its rows."""
+
+    run_id: str
+    store: str
+    row: dict[str, Any]
+    """Of the table `runs`."""
+    folder: Path | None
+    """The run's folder, with its curves, weights and the file of inputs."""
+    inputs: Path | None
+    """None: nothing to score."""
+    space: FactorSpace
+    labels: Any
+    metrics: tuple[str, ...]
+    convention: str
+    num_values: tuple[int, ...]
+    weights: str
+    details: bool = True
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What became of a job."""
+
+    run_id: str
+    status: str
+    folder: Path | None
+    error: str | None = None
+
+
+def prepare(runs: Sequence[Run], store: Store, *, study: str, metrics: Sequence[str],
+            convention: str, weights: str = "none", details: bool = True) -> list[ScoreJob]:
+    """Encode a stack and write down, for each run, what its scores need."""
+    alive = [run for run in runs if run.status != "diverged"]
+    written: dict[str, Path] = {}
+    if alive and metrics:
+        dataset = alive[0].dataset
+        plan = _plan(dataset.space, dataset.labels, tuple(metrics), convention)
+        heads = heads_of_runs(alive, plan.index)
+        for run, own in zip(alive, heads):
+            path = run.folder / "inputs.npz"
+            encoded = Encoded(run, plan.index, heads=own)
+            np.savez(path, **row_inputs(plan, encoded))
+            written[run.run_id] = path
+    return [ScoreJob(
+        run_id=run.run_id, store=store.address, row=run_row(run, study), folder=run.folder,
+        inputs=written.get(run.run_id), space=run.dataset.space, labels=run.dataset.labels,
+        metrics=tuple(metrics), convention=convention, num_values=run.num_values, weights=weights,
+        details=details) for run in runs]
+
+
+def row_inputs(plan: Plan, encoded: Encoded) -> dict[str, np.ndarray]:
+    """Codes, and the inputs that the plan's metrics look at, for the rows that they draw.
+
+    Rows that nobody looks at are NaN. Metrics that need the model itself cannot be scored apart
+    from it: they are refused here, with a word on how to get them.
+    """
+    for metric in plan.metrics:
+        needs = [k for k in metric.needs if k in (*MODEL_INPUTS, "log_weights")]
+        if needs:
+            raise UserError(f"{metric.name} asks the model itself, which a study does not keep: "
+                            "leave it out, and use `unweave score` on runs whose weights are kept")
+    found = {"codes": encoded.codes}
+    for name in ROW_INPUTS:
+        wanting = [draw for metric, draw in zip(plan.metrics, plan.draws) if name in metric.wants]
+        held = getattr(encoded, name) if wanting and name != "log_weights" else None
+        if held is None:
+            continue
+        if callable(held):
+            rows = np.unique(np.concatenate([draw.points for draw in wanting]))
+            lines = np.asarray(held(rows))
+            whole = np.full((len(plan.index), *lines.shape[1:]), np.nan)
+            whole[rows] = lines
+            held = whole
+        found[name] = np.asarray(held)
+    return found
+
+
+def run_row(run: Run, study: str) -> dict[str, Any]:
+    """The row of a run in the table `runs`."""
+    config, (letter, strength) = run.config, strength_of(run.config)
+    return {"run_id": run.run_id, "study": study, "source": "unweave", "status": run.status,
+            "method": config.method, "data": config.data, "letter": letter, "strength": strength,
+            "seed": config.seed, "steps": config.steps, "batch_size": config.batch_size,
+            "num_latents": config.num_latents, "architecture": config.architecture,
+            "precision": config.precision, "config": config.to_json(),
+            "diverged_at": run.info["diverged_at"], "seconds": run.info["seconds"],
+            "device": run.info["device"], "versions": json.dumps(run.info["versions"])}
+
+
+def score_and_store(job: ScoreJob) -> Scored:
+    """Score a run and append its rows; the row of the run comes last, and says that all are there.
+
+    Bad input becomes an error in the answer: one run does not stop the others.
+    """
+    try:
+        store = open_store(job.store)
+        if job.inputs is not None:
+            plan = _plan(job.space, job.labels, job.metrics, job.convention)
+            with np.load(job.inputs, allow_pickle=False) as held:
+                encoding = Encoding(**{name: held[name] for name in held.files})
+            records = plan.score(encoding, num_values=job.num_values, details=job.details)
+            store.append("scores", [{"run_id": job.run_id} | flat(record) for record in records])
+        if job.folder is not None:
+            store.append("curves", _thinned(job.run_id, job.folder))
+            if job.weights == "all":
+                payload = (job.folder / "weights.safetensors").read_bytes()
+                store.write_file(f"weights/{job.run_id}.safetensors", payload)
+        store.append("runs", [job.row])
+    except UserError as error:
+        return Scored(job.run_id, job.row["status"], job.folder, str(error))
+    return Scored(job.run_id, job.row["status"], job.folder)
+
+
+@functools.lru_cache(maxsize=4)
+def _cached_plan(key: tuple, metrics: tuple[str, ...], convention: str) -> Plan:
+    space, labels = _PLANNED[key]
+    return plan_scores(space, labels=labels, metrics=list(metrics), convention=convention)
+
+
+_PLANNED: dict[tuple, Any] = {}
+
+
+def _plan(space: FactorSpace, labels: Any, metrics: tuple[str, ...], convention: str) -> Plan:
+    """One plan for all runs of a data set that this process sees."""
+    key = (space.names, space.sizes, len(space))
+    _PLANNED.setdefault(key, (space, labels))
+    return _cached_plan(key, metrics, convention)
+
+
+def _thinned(run_id: str, folder: Path) -> list[dict[str, Any]]:
+    from unweave.training.folder import read_curves
+
+    curves = read_curves(folder)
+    steps = curves["step"]
+    kept = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), POINTS_OF_A_CURVE)).round())
+    return [{"run_id": run_id, "step": steps[int(i)], "term": term, "value": values[int(i)]}
+            for term, values in curves.items() if term != "step" for i in kept]

@@ -1,0 +1,250 @@
+"""Running a study on this machine: stacks are trained, encoded and handed on to be scored.
+
+While the GPU (or the CPU) trains the next stack, other processes score the last one. What a run
+leaves is appended to the store in an order that makes a kill harmless: scores, curves, and last the
+row of the run, which says that the others are there. A run without that row is made again, from its
+checkpoint, its finished weights or the start, whichever there is; rows that come twice count once.
+
+Several runners may share a store. A run is claimed before it is trained, and claims of a runner
+that has not been heard of for a quarter of an hour are void.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from unweave import nn
+from unweave.config import RunConfig
+from unweave.data import load_data
+from unweave.data.dataset import FactorDataset
+from unweave.studies.catalog import Study
+from unweave.studies.rows import WEIGHTS, ScoreJob, prepare, score_and_store
+from unweave.studies.store import Store
+from unweave.training import choose_device, train_runs
+from unweave.training.packing import in_pieces, pack, stack_size
+from unweave.training.progress import Listener, Report
+from unweave.types import UserError, unknown_name
+
+RUNS_ON_CPU = 4
+"""Of a stack on a CPU, where a larger one is no faster: rows come sooner, runners share better."""
+
+_HEARTBEAT = 120.0
+_STACKS_AHEAD = 2  # trained but not yet scored, at most: codes take memory
+
+
+class StopRequested(Exception):
+    """`unweave study stop` was called: what is checkpointed stays."""
+
+
+@dataclass
+class Outcome:
+    """What a call of `run_study` did."""
+
+    done: int = 0
+    diverged: int = 0
+    skipped: int = 0
+    """Runs that were complete before."""
+    elsewhere: int = 0
+    """Runs that another runner has claimed."""
+    failed: dict[str, str] = field(default_factory=dict)
+    stopped: bool = False
+
+
+def run_study(study: Study, configs: Sequence[RunConfig], store: Store, *,
+              metrics: Sequence[str] | None = None, device: str = "auto",
+              work: str | Path | None = None, weights: str = "none", num_workers: int | None = None,
+              most_runs: int | None = None, details: bool = True,
+              listener: Listener | None = None, say: Callable[[str], None] = print,
+              datasets: dict[str, FactorDataset] | None = None) -> Outcome:
+    """Train, score and store what is missing of a study; call it again to go on.
+
+    `work` is a folder of this machine for unfinished runs (in the store if that is a folder);
+    `weights`: which are kept, "all" or "none"; `num_workers`: processes that score; `most_runs`:
+    of a stack; `details`: intervals, floors and ceilings of the scores; `datasets`: those that
+    exist in memory only. `say` gets a line for each stack.
+    """
+    if weights not in WEIGHTS:
+        raise unknown_name("policy for weights", weights, WEIGHTS)
+    metrics = tuple(study.metrics if metrics is None else metrics)
+    where = choose_device(device)
+    folder = _work_folder(store, work)
+    remember(store, study, configs, metrics)
+    store.remove_file("stop.json")
+    owner = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    outcome = Outcome()
+    finished = store.finished()
+    todo = [config for config in configs if config.run_id not in finished]
+    outcome.skipped = len(configs) - len(todo)
+    if not todo:
+        return outcome
+    known = dict(datasets or {})
+    began, trained = time.monotonic(), 0
+    with _pool(num_workers) as pool:
+        waiting: list[list[Future]] = []
+        try:
+            for piece in _pieces(todo, where, known, most_runs):
+                mine = [c for c in piece if store.claim(c.run_id, owner)]
+                finished = store.finished()  # another runner may have been faster
+                store.release(c.run_id for c in mine if c.run_id in finished)
+                mine = [c for c in mine if c.run_id not in finished]
+                outcome.elsewhere += len(piece) - len(mine)
+                if not mine:
+                    continue
+                with _heartbeat(store, [c.run_id for c in mine], owner):
+                    jobs = _train_and_encode(study, mine, store, folder, metrics, where, weights,
+                                             details, known, _watching(store, listener))
+                waiting.append([pool.submit(score_and_store, job) for job in jobs])
+                trained += len(mine)
+                pace = trained / (time.monotonic() - began) * 3600.0
+                say(f"{mine[0].method} on {mine[0].data}: {len(mine)} runs trained, "
+                    f"{trained} of {len(todo)} in all, {pace:.0f} models an hour")
+                while len(waiting) > _STACKS_AHEAD:
+                    _collect(waiting.pop(0), store, outcome)
+        except StopRequested:
+            outcome.stopped = True
+        finally:
+            for futures in waiting:
+                _collect(futures, store, outcome)
+    return outcome
+
+
+def remember(store: Store, study: Study, configs: Sequence[RunConfig],
+             metrics: Sequence[str]) -> None:
+    """Write down what a study consists of; a second call with more runs adds them."""
+    path = f"studies/{study.name}.json"
+    record = recall(store, study.name)
+    if record is not None and record["source"] != study.source:
+        raise UserError(f"{store.address} has a study {study.name!r} from {record['source']}, and "
+                        f"this one is from {study.source}: rename one of them, or use another "
+                        "store")
+    runs = {} if record is None else record["runs"]
+    new = {c.run_id: json.loads(c.to_json()) for c in configs}
+    if record is not None and set(new) <= set(runs) and set(metrics) <= set(record["metrics"]):
+        return
+    kept = [] if record is None else record["metrics"]
+    record = {"name": study.name, "source": study.source, "convention": study.convention,
+              "metrics": list(dict.fromkeys([*kept, *metrics])), "runs": runs | new}
+    store.write_file(path, json.dumps(record).encode())
+
+
+def recall(store: Store, name: str) -> dict[str, Any] | None:
+    """What `remember` wrote, or None."""
+    payload = store.read_file(f"studies/{name}.json")
+    return None if payload is None else json.loads(payload)
+
+
+def _work_folder(store: Store, work: str | Path | None) -> Path:
+    if work is None and store.folder is None:
+        raise UserError("a store that is not a folder needs --work, a folder of this machine for "
+                        "unfinished runs")
+    return Path(work) if work is not None else store.folder / "work"
+
+
+def _pieces(configs: list[RunConfig], device: torch.device, datasets: dict[str, FactorDataset],
+            most_runs: int | None) -> Iterator[list[RunConfig]]:
+    """Runs that share a stack, no more than the device holds."""
+    for group in pack(configs, [0] * len(configs)):
+        first = configs[group[0]]
+        if first.data not in datasets:
+            datasets[first.data] = load_data(first.data)
+        most = most_runs or RUNS_ON_CPU
+        if device.type == "cuda" and most_runs is None:
+            by_kernels = nn.chosen_path(torch.empty(0, device=device)) == "triton"
+            most = stack_size(first, datasets[first.data].image_shape, device,
+                              by_kernels=by_kernels)
+        for piece in in_pieces(group, most):
+            yield [configs[i] for i in piece]
+
+
+def _train_and_encode(study: Study, configs: list[RunConfig], store: Store, folder: Path,
+                      metrics: Sequence[str], device: torch.device, weights: str, details: bool,
+                      datasets: dict[str, FactorDataset],
+                      listener: Listener | None) -> list[ScoreJob]:
+    runs = train_runs(configs, out=folder, device=str(device), resume=True, listener=listener,
+                      datasets=datasets)
+    return prepare(runs, store, study=study.name, metrics=metrics, convention=study.convention,
+                   weights=weights, details=details)
+
+
+def _collect(futures: Sequence[Future], store: Store, outcome: Outcome) -> None:
+    """Wait for the scores of a stack; a run that could not be scored is named, not lost."""
+    wait(futures)
+    for future in futures:
+        result = future.result()
+        store.release([result.run_id])
+        if result.error is not None:
+            outcome.failed[result.run_id] = result.error
+        elif result.status == "diverged":
+            outcome.diverged += 1
+        else:
+            outcome.done += 1
+        if result.error is None and result.folder is not None:
+            shutil.rmtree(result.folder, ignore_errors=True)
+
+
+@contextmanager
+def _pool(num_workers: int | None) -> Iterator[ProcessPoolExecutor]:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    workers = num_workers or max(1, (cores or 2) - 1)
+    # One thread each: the processes are the parallelism. Read when libraries are imported.
+    before = {k: os.environ.get(k) for k in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")}
+    os.environ |= dict.fromkeys(before, "1")
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    try:
+        yield pool
+    finally:
+        pool.shutdown()
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
+
+
+@contextmanager
+def _heartbeat(store: Store, run_ids: list[str], owner: str) -> Iterator[None]:
+    """Keep claims alive while a stack trains."""
+    over = threading.Event()
+
+    def beat() -> None:
+        while not over.wait(_HEARTBEAT):
+            store.refresh(run_ids, owner)
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    except BaseException:
+        store.release(run_ids)
+        raise
+    finally:
+        over.set()
+        thread.join()
+
+
+def _watching(store: Store, listener: Listener | None) -> Listener:
+    """A listener that also looks for a request to stop, every few seconds."""
+    last = time.monotonic()
+
+    def listen(report: Report) -> None:
+        nonlocal last
+        if listener is not None:
+            listener(report)
+        if time.monotonic() - last > 2.0:
+            last = time.monotonic()
+            if store.read_file("stop.json") is not None:
+                raise StopRequested
+
+    return listen

@@ -1,0 +1,222 @@
+"""Running a study: rows of every run once, resumed after any kill, shared by two runners."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from small import SMALL, make_sprites
+from unweave.studies import catalog, runner
+from unweave.studies.catalog import STUDIES, Study, find_study, strength_of
+from unweave.studies.runner import run_study
+from unweave.studies.store import open_store
+from unweave.training import plan
+from unweave.types import UserError
+
+
+def make(data, seeds, device="cpu"):
+    """Four tiny runs."""
+    return [config for name in data
+            for method in ("beta_vae", "dip_vae_i")
+            for config in plan(method, name, seeds=seeds, device="cpu", **SMALL)]
+
+
+STUDY = Study("tiny", make, "Four tiny runs.", data=("sprites",), seeds="0..1",
+              metrics=("mig", "tc"))
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A finished store, and the data set."""
+    sprites, folder = make_sprites(), tmp_path_factory.mktemp("study") / "s"
+    store = open_store(folder, create=True)
+    said = []
+    outcome = run_study(STUDY, STUDY.runs(), store, device="cpu", num_workers=1, details=False,
+                        datasets={"sprites": sprites}, say=said.append, weights="all")
+    assert outcome.done == 4, outcome
+    assert "2 runs trained, 2 of 4 in all" in said[0]
+    return store, sprites
+
+
+def values(store):
+    """What a study found, without what differs from call to call."""
+    scores = {(row["run_id"], row["key"]): row["value"] for row in store.scores()}
+    runs = sorted((row["run_id"], row["status"], row["method"], row["strength"], row["seed"])
+                  for row in store.runs())
+    curves = sorted((row["run_id"], row["term"], row["step"], row["value"])
+                    for row in store.read("curves").to_pylist())
+    return scores, runs, sorted(set(curves))
+
+
+def test_every_run_has_its_rows(done):
+    store, _ = done
+    scores, runs, curves = values(store)
+    assert len(runs) == 4
+    assert {key for _, key in scores} == {"mig", "mig.posterior", "tc.mean", "tc.sampled"}
+    assert len({run for run, _ in scores}) == 4
+    assert {run for run, *_ in curves} == {run for run, *_ in runs}
+    assert all(np.isfinite(list(scores.values())))
+    row = store.runs()[0]
+    assert (row["letter"], row["strength"]) == ("beta", 4.0)
+    assert row["study"] == "tiny"
+    assert len(store.files("weights")) == 4
+    assert store.files("claims") == []
+    assert not any((store.folder / "work").iterdir())  # nothing is left behind
+    assert len(runner.recall(store, "tiny")["runs"]) == 4
+
+
+def test_a_second_call_does_nothing_and_more_seeds_add_their_runs(done, tmp_path):
+    store, sprites = done
+    again = run_study(STUDY, STUDY.runs(), store, device="cpu", datasets={"sprites": sprites})
+    assert (again.skipped, again.done) == (4, 0)
+    parts = len(store.files("runs"))
+    more = run_study(STUDY, STUDY.runs(seeds="2"), store, device="cpu", num_workers=1,
+                     details=False, datasets={"sprites": sprites}, say=lambda line: None)
+    assert more.done == 2
+    assert len(store.files("runs")) == parts + 2
+    assert len(runner.recall(store, "tiny")["runs"]) == 6
+
+
+def test_runs_that_another_has_claimed_are_left_to_it(done, tmp_path):
+    _, sprites = done
+    store = open_store(tmp_path / "s", create=True)
+    configs = STUDY.runs()
+    assert store.claim(configs[0].run_id, "somebody else")
+    outcome = run_study(STUDY, configs, store, device="cpu", num_workers=1, details=False,
+                        datasets={"sprites": sprites}, say=lambda line: None)
+    assert (outcome.done, outcome.elsewhere) == (3, 1)
+
+
+def test_stop_keeps_what_is_there(done, tmp_path, monkeypatch):
+    finished, sprites = done
+    store = open_store(tmp_path / "s", create=True)
+    monkeypatch.setattr(runner, "_watching", lambda store, listener: _stopping())
+
+    def _stopping():
+        def listen(report):
+            raise runner.StopRequested
+        return listen
+
+    outcome = run_study(STUDY, STUDY.runs(), store, device="cpu", num_workers=1,
+                        datasets={"sprites": sprites}, say=lambda line: None)
+    assert outcome.stopped
+    assert store.files("claims") == []
+    monkeypatch.undo()
+    outcome = run_study(STUDY, STUDY.runs(), store, device="cpu", num_workers=1, details=False,
+                        datasets={"sprites": sprites}, say=lambda line: None)
+    assert outcome.done == 4
+    mine = {row["run_id"] for row in store.runs()}
+    theirs = values(finished)[0]
+    assert values(store)[0] == {k: v for k, v in theirs.items() if k[0] in mine}
+
+
+SCRIPT = """
+import sys
+sys.path[:0] = {paths!r}
+from small import make_sprites
+from test_runner import STUDY
+from unweave.studies.runner import run_study
+from unweave.studies.store import open_store
+if __name__ == "__main__":
+    store = open_store(sys.argv[1], create=True)
+    print(run_study(STUDY, STUDY.runs(), store, device="cpu", num_workers=1, details=False,
+                    datasets={{"sprites": make_sprites()}}, say=lambda line: None))
+"""
+
+
+def test_killed_anywhere_it_goes_on_to_the_same_result(done, tmp_path):
+    """Kill -9 at random moments, then once to the end: the rows of an uninterrupted study."""
+    finished, _ = done
+    here = os.path.dirname(os.path.abspath(__file__))
+    script = tmp_path / "go.py"
+    script.write_text(SCRIPT.format(paths=[here, os.path.dirname(here)]))
+    draw = random.Random(0)
+    for _ in range(int(os.environ.get("UNWEAVE_KILLS", "3"))):
+        process = subprocess.Popen([sys.executable, str(script), str(tmp_path / "s")],
+                                   start_new_session=True, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        time.sleep(draw.uniform(1.0, 14.0))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for claim in open_store(tmp_path / "s", create=True).files("claims"):
+            # As after a quarter of an hour without a word from the dead runner.
+            (tmp_path / "s/claims" / claim).write_text('{"owner": "dead", "time": 0}')
+    subprocess.run([sys.executable, str(script), str(tmp_path / "s")], check=True, timeout=240,
+                   stdout=subprocess.DEVNULL)
+    store = open_store(tmp_path / "s")
+    mine = {row["run_id"] for row in store.runs()}
+    assert mine == {config.run_id for config in STUDY.runs()}
+    scores, runs, curves = values(finished)
+    assert values(store) == ({k: v for k, v in scores.items() if k[0] in mine},
+                             [row for row in runs if row[0] in mine],
+                             [row for row in curves if row[0] in mine])
+
+
+def test_two_studies_of_one_name_are_refused(tmp_path):
+    store = open_store(tmp_path / "s", create=True)
+    runner.remember(store, STUDY, STUDY.runs(), ("mig",))
+    other = Study("tiny", make, "Others.", data=("sprites",), source="/elsewhere.py")
+    with pytest.raises(UserError, match="has a study 'tiny' from unweave"):
+        runner.remember(store, other, other.runs(), ("mig",))
+
+
+def test_metrics_that_ask_the_model_are_refused(done, tmp_path):
+    _, sprites = done
+    store = open_store(tmp_path / "s", create=True)
+    with pytest.raises(UserError, match="iwae asks the model itself"):
+        run_study(STUDY, STUDY.runs(seeds="0")[:1], store, metrics=["iwae"], device="cpu",
+                  datasets={"sprites": sprites}, say=lambda line: None)
+    assert store.files("claims") == []
+
+
+def test_the_published_grid():
+    configs = STUDIES["locatello2019"].runs(data=["dsprites"], seeds="0..49", device="cpu")
+    assert len(configs) == 1800
+    assert 7 * len(configs) == 12_600
+    assert len({c.run_id for c in configs}) == 1800
+    assert {c.architecture for c in configs} == {"conv64-study2019"}
+    grid = {}
+    for config in configs:
+        letter, strength = strength_of(config)
+        grid.setdefault((config.method, letter), set()).add(strength)
+    assert grid == {(m, letter): set(map(float, values))
+                    for m, letter, values, _ in catalog.LOCATELLO_GRID}
+    first = next(c for c in configs if c.method == "dip_vae_i")
+    assert first["lambda_d"] == 10 * first["lambda_od"]
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_studies_that_ship_say_where_they_come_from(name):
+    study = STUDIES[name]
+    assert study.name == name
+    for word in ("Command:", "Result:", "Source:"):
+        assert word in study.make.__doc__
+    data = ["dsprites"] if name != "kaddah2020" else ["shapes3d-render"]
+    configs = study.runs(data=data, seeds="0", device="cpu")
+    assert bool(configs) == (name != "hartmann2021")
+
+
+def test_a_study_from_a_file(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("from unweave.training import plan\nMETRICS = ('mig',)\n"
+                    "def mine(data, seeds):\n    \"Two VAEs.\"\n"
+                    "    return plan('vae', data[0], seeds=seeds, device='cpu', steps=3)\n"
+                    "def wrong(data, seeds):\n    return [1]\n")
+    study = find_study(f"{file}:mine")
+    assert (study.summary, study.metrics) == ("Two VAEs.", ("mig",))
+    assert len(study.runs(seeds="0..1")) == 2
+    with pytest.raises(UserError, match="must return RunConfigs"):
+        find_study(f"{file}:wrong").runs()
+    with pytest.raises(UserError, match="no function 'other'"):
+        find_study(f"{file}:other")
+    with pytest.raises(UserError, match="does not exist"):
+        find_study(f"{tmp_path}/no.py:mine")
+    with pytest.raises(UserError, match="unknown study 'locatelo2019': did you mean"):
+        find_study("locatelo2019")
+    with pytest.raises(UserError, match="does not take another number of steps"):
+        study.runs(steps=5)
