@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from unweave.data import cells
 from unweave.data.dataset import (
     DatasetEntry,
     Draw,
@@ -20,6 +21,7 @@ from unweave.data.dataset import (
 from unweave.data.dsprites_file import DSPRITES, FileCheck, check_file
 from unweave.data.dsprites_variants import COLOR_DSPRITES, NOISY_DSPRITES, SCREAM_DSPRITES
 from unweave.data.fetch import SOURCES, data_folder, fetch
+from unweave.data.own import HF, IMAGES, NPY, NPZ
 from unweave.data.picture import contact_sheet, factor_walks, save_png
 from unweave.types import UserError, unknown_name
 
@@ -48,6 +50,10 @@ DATASETS: dict[str, DatasetEntry] = {
     "color_dsprites": COLOR_DSPRITES,
     "noisy_dsprites": NOISY_DSPRITES,
     "scream_dsprites": SCREAM_DSPRITES,
+    "images": IMAGES,
+    "npz": NPZ,
+    "npy": NPY,
+    "hf": HF,
 }
 
 
@@ -57,19 +63,24 @@ def load_data(spec: str) -> FactorDataset:
     if name not in DATASETS:
         raise unknown_name("data set", name, DATASETS)
     entry = DATASETS[name]
+    chosen = {option: options.pop(option) for option in cells.OPTIONS if option in options}
     for option in options:
         if not entry.options:
             raise UserError(f"{name} has no options, got {option}={options[option]}: leave it out")
         if option not in entry.options:
             raise unknown_name(f"option of {name}", option, entry.options)
     if file is None:
-        return entry.load(spec, None, **options)
+        return _trained_on(entry.load(spec, None, **options), chosen)
     if not entry.file:
         raise UserError(f"{name} takes no file, got {file!r}: use the name {name} alone")
     if not file:
         raise UserError(f"{spec!r} names no file: write {name}:FILE, where FILE is {entry.file}, "
                         f"or {name} alone")
-    return entry.load(spec, Path(file).expanduser(), **options)
+    return _trained_on(entry.load(spec, Path(file).expanduser(), **options), chosen)
+
+
+def _trained_on(dataset: FactorDataset, chosen: dict[str, str]) -> FactorDataset:
+    return dataset.trained_on(cells.training_cells(dataset.space, chosen)) if chosen else dataset
 
 
 def absolute_spec(spec: str) -> str:
@@ -77,10 +88,12 @@ def absolute_spec(spec: str) -> str:
     name, file, options = parse_spec(spec)
     if name not in DATASETS:
         return spec
-    files = DATASETS[name].file_options
+    entry = DATASETS[name]
+    files = entry.file_options
     if file is not None:
-        name = f"{name}:{Path(file).expanduser().resolve()}"
-    for key, value in options.items():
+        path = Path(file).expanduser()
+        name = f"{name}:{file if entry.by_name and not path.exists() else path.resolve()}"
+    for key, value in sorted(options.items()):
         name += f",{key}={Path(value).expanduser().resolve() if key in files else value}"
     return name
 

@@ -10,15 +10,17 @@ There is no subclassing: a new data set is a function that fills in the parts.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from unweave.data.cells import DrawIndex, TrainingCells, uniform_draw
 from unweave.factors import FactorSpace, LabelTable
 from unweave.random import Purpose, Streams, has_triton
 from unweave.types import (
@@ -27,9 +29,13 @@ from unweave.types import (
     ImageBatch,
     IndexArray,
     IndexBatch,
+    Int,
     UInt8,
     UserError,
 )
+
+if TYPE_CHECKING:
+    from unweave.data.streaming import StreamedImages
 
 Draw = Callable[..., Tensor]
 """`draw(*shape)` gives uniform numbers in [0, 1), `[*stack, *shape]`, of the runs' own streams."""
@@ -41,6 +47,7 @@ Gather = Callable[[Tensor], Tensor]
 """Index `[*stack, batch]` to stored images `[*stack, batch, height, width, channel]` in [0, 1]."""
 
 _CHUNK = 256
+_UPLOAD = 8192
 
 
 @runtime_checkable
@@ -100,33 +107,52 @@ class PackedPixels:
 
 
 class BytePixels:
-    """Images in memory, a byte for each pixel and channel."""
+    """Images in memory or mapped from a file, a byte for each pixel and channel.
 
-    def __init__(self, images: ImageArray) -> None:
+    `order` has the row of each index, where that is not the index itself.
+    """
+
+    def __init__(self, images: ImageArray,
+                 order: Int[np.ndarray, " index"] | None = None) -> None:
         self.shape = tuple(int(s) for s in images.shape[1:])
-        self._images = np.ascontiguousarray(images)
+        self.is_mapped = isinstance(images, np.memmap)
+        self._images, self._order = np.ascontiguousarray(images), order
         self._tensors: WeakValueDictionary[str, Tensor] = WeakValueDictionary()
 
     def rows(self, index: IndexArray) -> ImageArray:
         """The stored images at `index`."""
-        return self._images[index]
+        # take, as plain indexing keeps other threads waiting while it copies.
+        return np.take(self._images, index if self._order is None else self._order[index], axis=0)
 
     def gather_on(self, device: torch.device) -> Gather:
         """Gather on the device and divide by 255."""
         stored = self._tensors.get(str(device))
         if stored is None:
-            images = self._images if self._images.flags.writeable else self._images.copy()
-            stored = torch.from_numpy(images).to(device)
+            stored = self._stored_on(device)
             self._tensors[str(device)] = stored
         if device.type == "cuda" and has_triton():
             return partial(_gather_on_gpu, stored, self.shape, False, torch.float32)
         shape = self.shape
+        order = None if self._order is None or device.type != "cpu" else torch.from_numpy(
+            self._order)
 
         def gather(index: Tensor) -> Tensor:
-            rows = stored.index_select(0, index.reshape(-1))
+            flat = index.reshape(-1)
+            rows = stored.index_select(0, flat if order is None else order.index_select(0, flat))
             return (rows.to(torch.float32) / 255.0).reshape(*index.shape, *shape)
 
         return gather
+
+    def _stored_on(self, device: torch.device) -> Tensor:
+        """The images on a device in the order of the index; on a CPU as they lie."""
+        if self._order is None or device.type == "cpu":
+            images = self._images if self._images.flags.writeable else self._images.copy()
+            return torch.from_numpy(images).to(device)
+        stored = torch.empty(len(self._order), *self.shape, dtype=torch.uint8, device=device)
+        for start in range(0, len(stored), _UPLOAD):
+            part = self._order[start:start + _UPLOAD]
+            stored[start:start + len(part)] = torch.from_numpy(np.take(self._images, part, axis=0))
+        return stored
 
 
 def _gather_on_gpu(stored: Tensor, shape: tuple[int, int, int], packed: bool, dtype: torch.dtype,
@@ -138,6 +164,8 @@ def _gather_on_gpu(stored: Tensor, shape: tuple[int, int, int], packed: bool, dt
 
 class ResidentImages:
     """A data set whose images live on one device."""
+
+    is_streamed = False
 
     def __init__(self, gather: Gather, observe: Observe | None, num_each: int = 1) -> None:
         self._gather, self._observe, self._num_each = gather, observe, num_each
@@ -175,6 +203,7 @@ class FactorDataset:
                  observe_on: Callable[[torch.device], Observe] | None = None, num_each: int = 1,
                  labels: LabelTable | None = None) -> None:
         self.name, self.space, self.labels = name, space, labels
+        self.cells: TrainingCells | None = None
         height, width, stored = pixels.shape
         self.image_shape = (height, width, channels or stored)
         if num_each > 1 and observe_on is not None:
@@ -226,11 +255,34 @@ class FactorDataset:
             out[start:start + len(part)] = (sample * 255.0).round().to(torch.uint8).numpy()
         return out
 
-    def on(self, device: torch.device | str) -> ResidentImages:
-        """The images on a device, ready for training."""
+    def on(self, device: torch.device | str, *,
+           resident: bool | None = None) -> ResidentImages | StreamedImages:
+        """The images on a device, ready for training; streamed if they take too much of its memory.
+
+        `resident` decides it instead, and so does UNWEAVE_RESIDENT=yes or no.
+        """
+        from unweave.data.streaming import StreamedImages, is_resident
+
         device = torch.empty(0, device=device).device  # "cuda" becomes "cuda:0"
         observe = None if self._observe_on is None else self._observe_on(device)
+        if self._num_each == 1 and not is_resident(self._pixels, len(self), device, resident):
+            return StreamedImages(self._pixels, device, observe)
         return ResidentImages(self._pixels.gather_on(device), observe, self._num_each)
+
+    def trained_on(self, cells: TrainingCells | None) -> FactorDataset:
+        """The same data set, of which training draws the given cells."""
+        same = copy(self)
+        same.cells = cells
+        return same
+
+    @property
+    def num_training(self) -> int:
+        """How many of its indices training may see."""
+        return len(self) if self.cells is None else len(self.cells)
+
+    def draw_on(self, device: torch.device) -> DrawIndex:
+        """How training draws an index on a device."""
+        return uniform_draw(len(self)) if self.cells is None else self.cells.draw_on(device)
 
 
 @dataclass(frozen=True)
@@ -256,6 +308,8 @@ class DatasetEntry:
     """What `name,option=value` or `name:FILE,option=value` may say, and what it means."""
     file_options: tuple[str, ...] = ()
     """Those options that name a file or folder."""
+    by_name: bool = False
+    """Whether FILE may be the name of something elsewhere."""
     labels: tuple[str, ...] = ()
     """What is said of images without factors."""
 

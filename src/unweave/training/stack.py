@@ -22,6 +22,7 @@ from torch import Tensor
 from unweave import nn
 from unweave.config import RunConfig, log_every
 from unweave.data.dataset import FactorDataset
+from unweave.data.streaming import Feed
 from unweave.objectives import METHODS, Draw, context, frozen, letters, pick
 from unweave.random import Purpose, Streams
 from unweave.training.adam import Adam
@@ -47,7 +48,8 @@ class Stack:
         self.on_gpu = device.type == "cuda"
         self.method = METHODS[first.method]
         self.architecture = nn.ARCHITECTURES[first.architecture]
-        self.images, self.dataset_size = dataset.on(device), len(dataset)
+        self.images, self.dataset_size = dataset.on(device), dataset.num_training
+        self._draw_index = dataset.draw_on(device)
         self.image_shape = dataset.image_shape
         self.hyper: dict[str, Any] = {
             name: torch.tensor([float(c[name]) for c in configs], device=device)
@@ -82,6 +84,7 @@ class Stack:
                 self.critic_params, plan.rate.tolist(), beta1=plan.beta1, beta2=plan.beta2,
                 eps=first.adam_eps,
                 copies=self._copies_of(self.critic_params, self._critic_weights))
+        self._feeds = self._make_feeds(dataset) if self.images.is_streamed else {}
         initial = self.method.state(size) if self.method.state is not None else {}
         self.state = {k: v.to(device).expand(len(self.configs), *v.shape).clone()
                       for k, v in initial.items()}
@@ -139,12 +142,17 @@ class Stack:
     def _encode(self, batch: Purpose, noise: Purpose, observation: Purpose,
                 buffers: Params | None) -> tuple[Tensor, Draw]:
         """A batch of images and a draw of its codes, from streams of the given purposes."""
-        first, size = self.configs[0], self.dataset_size
-        index = self._draw(batch, lambda s, t: s.integers(batch, t, size, first.batch_size))
+        first = self.configs[0]
         eps = self._draw(
             noise, lambda s, t: s.normal(noise, t, first.batch_size, first.num_latents))
         now = self._clock if self.on_gpu else self.step
-        x = self.images.batch(index, partial(self.streams.uniform, observation, now))
+        numbers = partial(self.streams.uniform, observation, now)
+        if batch in self._feeds:
+            x = self._feeds[batch].batch(numbers)
+        else:
+            index = self._draw(
+                batch, lambda s, t: self._draw_index(s, batch, t, first.batch_size))
+            x = self.images.batch(index, numbers)
         head = nn.encode_head(self.architecture, self._weights, x, precision=first.precision,
                               buffers=buffers, train=True)
         uniform = self._uniform(Purpose.GUMBEL, self._num_uniform) if self._num_uniform else eps
@@ -152,9 +160,29 @@ class Stack:
 
     def train_step(self) -> dict[str, Tensor]:
         """One update of every run; the objective's terms, detached."""
+        self._fill()
         terms = self._update()
         self.step += 1
         return terms
+
+    def _make_feeds(self, dataset: FactorDataset) -> dict[Purpose, Feed]:
+        """For images that stay on the host: batches made ready there, a feed for each purpose."""
+        seeds, batch = [c.seed for c in self.configs], self.configs[0].batch_size
+        draw = dataset.draw_on(torch.device("cpu"))
+
+        def indices(purpose: Purpose, step: int, num: int) -> Tensor:
+            steps = torch.arange(step, step + num).repeat_interleave(len(seeds))
+            return draw(Streams(seeds * num), purpose, steps, batch).unflatten(0, (num, -1))
+
+        purposes = [Purpose.BATCH]
+        if self.critic_params and self._second_batch:
+            purposes.append(Purpose.CRITIC_BATCH)
+        return {purpose: self.images.feed(partial(indices, purpose)) for purpose in purposes}
+
+    def _fill(self) -> None:
+        """Put the images of the coming step in place, where they do not live on the device."""
+        for feed in self._feeds.values():
+            feed.fill(self.step)
 
     def _update(self) -> dict[str, Tensor]:
         """What happens in a step, without the host's count of them."""
@@ -210,6 +238,7 @@ class Stack:
     def _run(self, num: int) -> None:
         """`num` steps: on a GPU as a graph once it is recorded, else one by one."""
         for _ in range(num):
+            self._fill()
             if self._graph is not None:
                 self._graph.replay()
             elif self.on_gpu and self._num_plain == _PLAIN_STEPS:
