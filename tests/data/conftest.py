@@ -1,9 +1,10 @@
 """A painting, and the data sets by the names a user would give."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import own_files
 import pytest
 from PIL import Image
 
@@ -20,7 +21,16 @@ def painting(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-MAKERS: dict[str, Callable[[Path], str]] = {}
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """What tests keep goes into a folder of their own."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UNWEAVE_DATA", str(folder))
+        yield folder
+
+
+MAKERS: dict[str, Callable[[Path], str]] = dict(own_files.MAKERS)
 """For data sets that need files: from an empty folder to what `load_data` takes."""
 
 

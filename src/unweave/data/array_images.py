@@ -11,7 +11,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -67,10 +67,14 @@ def read_column(file: Path, name: str) -> np.ndarray:
 def _read(file: Path, options: dict[str, str]) -> StoredImages:
     zipped = zipfile.is_zipfile(file)
     name = _member(file, options.get("array")) if zipped else ""
-    with _stream(file, name) as stream:
-        shape, fortran, dtype = _header(stream)
-        start = stream.tell()
     what = f"the array {name!r} of {file}" if name else str(file)
+    with _stream(file, name) as stream:
+        return _read_stream(stream, file, name, what, options)
+
+
+def _read_stream(stream: Any, file: Path, name: str, what: str,
+                 options: dict[str, str]) -> StoredImages:
+    shape, fortran, dtype = _header(stream)
     if dtype.hasobject:
         raise ValueError("Object arrays")
     axes = options.get("axes", "hwc")
@@ -92,7 +96,7 @@ def _read(file: Path, options: dict[str, str]) -> StoredImages:
         _not_dark(what, mapped[:512], options)
         return StoredImages(mapped.reshape(shape[0], *framing.shape), {})
     row = int(np.prod(shape[1:]))
-    read = _reader(lambda: _stream(file, name), start, row * dtype.itemsize)
+    read = _reader(stream, row * dtype.itemsize)
 
     def make(first: int, stop: int) -> tuple[np.ndarray, Unreadable]:
         raw = np.frombuffer(read(first, stop), dtype).reshape(stop - first, *shape[1:])
@@ -142,7 +146,7 @@ def _stream(file: Path, name: str) -> Any:
     return zipfile.ZipFile(file).open(f"{name}.npy") if name else file.open("rb")
 
 
-def _header(stream: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype]:
+def _header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
     version = np.lib.format.read_magic(stream)
     read = {(1, 0): np.lib.format.read_array_header_1_0,
             (2, 0): np.lib.format.read_array_header_2_0}.get(version)
@@ -151,11 +155,9 @@ def _header(stream: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype]:
     return read(stream)
 
 
-def _reader(open_stream: Callable[[], Any], start: int,
-            row: int) -> Callable[[int, int], bytes]:
+def _reader(stream: Any, row: int) -> Callable[[int, int], bytes]:
     """Rows of an array in rising order; a start in the middle skips what is before it."""
-    stream, at = open_stream(), 0
-    stream.seek(start)
+    start, at = stream.tell(), 0
 
     def read(first: int, stop: int) -> bytes:
         nonlocal at

@@ -7,12 +7,14 @@ options are part of the name that a run stores. Nothing depends on the other pic
 
 from __future__ import annotations
 
+import io
 import re
+import struct
 import warnings
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 from PIL import Image, ImageOps
@@ -38,7 +40,8 @@ OPTIONS = {
 }
 
 UNREADABLE = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, TypeError,
-              AttributeError, OverflowError, MemoryError, Image.DecompressionBombError)
+              AttributeError, OverflowError, MemoryError, struct.error, zlib.error,
+              Image.DecompressionBombError)
 """What Pillow raises at damaged files, format by format."""
 
 
@@ -92,7 +95,7 @@ class Framing:
         """Of every image: height, width, channels."""
         return self.size, self.size, self.channels
 
-    def read(self, file: Path | BinaryIO) -> UInt8[np.ndarray, "height width channel"]:
+    def read(self, file: Path | io.BytesIO) -> UInt8[np.ndarray, "height width channel"]:
         """A picture from a file of any format that Pillow knows. Raises one of `UNREADABLE`."""
         with warnings.catch_warnings():
             # Pillow warns of large pictures and of odd metadata; the first are refused below.

@@ -19,14 +19,14 @@ from unweave.data.framing import Framing
 from unweave.data.own_table import Described, choose, describe, match_files, read_table
 from unweave.data.stored import StoredImages
 from unweave.factors import FactorSpace
-from unweave.types import IndexArray, UserError, unknown_name
+from unweave.types import IndexArray, Int, UserError, unknown_name
 
 _SKIP = ("unreadable", "unlisted")
 _OPTIONS = {"skip": "unreadable (pictures that cannot be read) or unlisted (pictures that the "
                     "table does not name), or both joined by +; without it they are errors"}
 
 
-def load_folder(name: str, file: Path | None, **options: str) -> FactorDataset:
+def load_folder(name: str, file: Path | None, /, **options: str) -> FactorDataset:
     """`images:FOLDER`, with factors where a table is given."""
     file = _given(name, file, "images:FOLDER")
     skip = _skipped(options)
@@ -48,7 +48,7 @@ def load_folder(name: str, file: Path | None, **options: str) -> FactorDataset:
                      usable, options, f"the table {path}")
 
 
-def load_array(name: str, file: Path | None, **options: str) -> FactorDataset:
+def load_array(name: str, file: Path | None, /, **options: str) -> FactorDataset:
     """`npz:FILE` or `npy:FILE`; `factors` names another array of an npz, or columns of a table."""
     file = _given(name, file, "npz:FILE or npy:FILE")
     stored = array_images.read_array(file, options)
@@ -74,7 +74,7 @@ def load_array(name: str, file: Path | None, **options: str) -> FactorDataset:
     return _labelled(name, stored, columns, rows, rows, options, where)
 
 
-def load_hub(name: str, file: Path | None, **options: str) -> FactorDataset:
+def load_hub(name: str, file: Path | None, /, **options: str) -> FactorDataset:
     """`hf:NAME`; `factors` names columns of it."""
     hub = str(_given(name, file, "hf:NAME"))
     skip = _skipped(options)
@@ -123,7 +123,8 @@ def _usable(stored: StoredImages, skip: list[str], where: str) -> IndexArray:
 
 
 def _labelled(name: str, stored: StoredImages, columns: own_table.Columns, rows: IndexArray,
-              usable: IndexArray, options: dict[str, str], where: str) -> FactorDataset:
+              usable: Int[np.ndarray, " usable"], options: dict[str, str],
+              where: str) -> FactorDataset:
     keep = np.isin(rows, usable)
     columns = {key: column[keep] for key, column in columns.items()}
     return _dataset(name, stored, describe(columns, rows[keep], options, where))

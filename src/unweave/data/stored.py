@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -133,7 +133,7 @@ def _write(path: Path, num: int, shape: tuple[int, int, int], make: Make, progre
     journal.unlink(missing_ok=True)
 
 
-def _header(file: BinaryIO, num: int, shape: tuple[int, int, int]) -> int:
+def _header(file: Any, num: int, shape: tuple[int, int, int]) -> int:
     """Write the beginning of the `.npy` file; where the images start."""
     file.seek(0)
     np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False,

@@ -101,6 +101,7 @@ class Feed:
                        for _ in range(DEPTH)]
         self._copied = [torch.cuda.Event() if pinned else None for _ in range(DEPTH)]
         self._next: int | None = None
+        self._thread: threading.Thread | None = None
         self._stop: Callable[[], object] = lambda: None
 
     def fill(self, step: int) -> None:
@@ -130,6 +131,8 @@ class Feed:
 
     def _start(self, step: int) -> None:
         self._stop()
+        if self._thread is not None:
+            self._thread.join()  # it may be filling a slot, and the slots stay the same
         stopped = threading.Event()
         self._ready: queue.Queue[int | BaseException] = queue.Queue()
         self._free: queue.Queue[int] = queue.Queue()

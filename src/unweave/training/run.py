@@ -17,6 +17,7 @@ from unweave import nn
 from unweave.config import FORMAT, RunConfig
 from unweave.data import DATASETS, load_data
 from unweave.data.dataset import FactorDataset, ResidentImages
+from unweave.data.streaming import StreamedImages
 from unweave.objectives import METHODS, Posterior
 from unweave.objectives.posterior import split_head
 from unweave.random import Purpose, Streams
@@ -161,7 +162,8 @@ class Run:
 
         return self._heads(chunks())
 
-    def images_at(self, index: np.ndarray, seed: int, resident: ResidentImages) -> Tensor:
+    def images_at(self, index: np.ndarray, seed: int,
+                  resident: ResidentImages | StreamedImages) -> Tensor:
         """Images `[sample, h, w, c]` of the run's data set on its device; see `posterior_at`."""
         rows = torch.from_numpy(index).to(self.device)
         if not self.dataset.is_random:
