@@ -111,9 +111,10 @@ class Feed:
         # A look now and then: a thread that died without a word must not be waited for.
         slot: int | BaseException | None = None
         while slot is None:
+            alive = self._thread.is_alive()
             with suppress(queue.Empty):
                 slot = self._ready.get(timeout=_PATIENCE)
-            if slot is None and not self._thread.is_alive():
+            if slot is None and not alive:
                 raise RuntimeError("the thread that gathers images has ended")
         if isinstance(slot, BaseException):
             self._next = None
