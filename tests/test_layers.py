@@ -17,6 +17,8 @@ ALLOWED = {
     "training": FLOOR | {"config", "data", "nn", "objectives"},
     "studies": FLOOR | {"config", "data", "nn", "objectives", "metrics", "training"},
     "report": FLOOR | {"config", "data", "nn", "objectives", "metrics", "training", "studies"},
+    "commands": FLOOR | {"config", "data", "nn", "objectives", "metrics", "training", "studies",
+                         "report"},
     "types": set(),
     "factors": {"types"},
     "random": {"kernels"},

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unweave.commands.study import study_app
 from unweave.version import __version__
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ app = typer.Typer(help="Train, measure and compare disentangled representations.
                   pretty_exceptions_enable=False, **_MARKUP)
 data_app = typer.Typer(help="Data sets: list, show, fetch, check.", **_MARKUP)
 app.add_typer(data_app, name="data")
+app.add_typer(study_app, name="study")
 
 # ClickException, two steps above BadParameter: some releases of typer carry click inside, others
 # depend on it, and this name is right for both.

@@ -3,6 +3,8 @@
 import json
 import multiprocessing
 import os
+import socket
+import time
 
 import pytest
 
@@ -103,6 +105,10 @@ def test_a_claim_has_one_owner_until_it_is_old(tmp_path, address, monkeypatch):
     store.write_file("claims/a.json", json.dumps({"owner": "me", "time": 0.0}).encode())
     assert store.claim("a", "you")
     assert not store.claim("a", "me")
+    store.write_file("claims/c.json", json.dumps({
+        "owner": "me", "time": time.time(), "host": socket.gethostname(), "pid": 2**22 + 1}
+    ).encode())  # a process of this machine that is no more
+    assert store.claim("c", "you")
     store.write_file("claims/b.json", b'{"own')  # killed while writing
     assert store.claim("b", "me")
     store.refresh(["a"], "you")

@@ -201,7 +201,8 @@ STUDIES: Mapping[str, Study] = {study.name: study for study in (
     _study(kumar2018, metrics=("beta_vae", "sap")),
     _study(kaddah2020, data=("shapes3d",), metrics=("factor_vae", "mig", "sap", "dci")),
     _study(hartmann2021, metrics=()),
-    _study(quick, seeds="0..1", metrics=("factor_vae", "mig", "modularity")),
+    # Scores of 15,000 points: the FactorVAE score would encode most of the data set on a CPU.
+    _study(quick, seeds="0..1", metrics=("mig", "sap", "modularity")),
 )}
 
 

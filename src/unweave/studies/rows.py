@@ -125,10 +125,11 @@ def run_row(run: Run, study: str) -> dict[str, Any]:
             "device": run.info["device"], "versions": json.dumps(run.info["versions"])}
 
 
-def score_and_store(job: ScoreJob) -> Scored:
+def score_and_store(job: ScoreJob, *, only_scores: bool = False) -> Scored:
     """Score a run and append its rows; the row of the run comes last, and says that all are there.
 
-    Bad input becomes an error in the answer: one run does not stop the others.
+    `only_scores`: of a run whose other rows are there already. Bad input becomes an error in the
+    answer: one run does not stop the others.
     """
     try:
         store = open_store(job.store)
@@ -138,6 +139,8 @@ def score_and_store(job: ScoreJob) -> Scored:
                 encoding = Encoding(**{name: held[name] for name in held.files})
             records = plan.score(encoding, num_values=job.num_values, details=job.details)
             store.append("scores", [{"run_id": job.run_id} | flat(record) for record in records])
+        if only_scores:
+            return Scored(job.run_id, job.row["status"], job.folder)
         if job.folder is not None:
             store.append("curves", _thinned(job.run_id, job.folder))
             if job.weights == "all":

@@ -20,6 +20,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -95,7 +96,7 @@ def run_study(study: Study, configs: Sequence[RunConfig], store: Store, *,
     known = dict(datasets or {})
     began, trained = time.monotonic(), 0
     with _pool(num_workers) as pool:
-        waiting: list[list[Future]] = []
+        waiting: list[dict[Future, ScoreJob]] = []
         try:
             for piece in _pieces(todo, where, known, most_runs):
                 mine = [c for c in piece if store.claim(c.run_id, owner)]
@@ -108,7 +109,7 @@ def run_study(study: Study, configs: Sequence[RunConfig], store: Store, *,
                 with _heartbeat(store, [c.run_id for c in mine], owner):
                     jobs = _train_and_encode(study, mine, store, folder, metrics, where, weights,
                                              details, known, _watching(store, listener))
-                waiting.append([pool.submit(score_and_store, job) for job in jobs])
+                waiting.append({pool.submit(score_and_store, job): job for job in jobs})
                 trained += len(mine)
                 pace = trained / (time.monotonic() - began) * 3600.0
                 say(f"{mine[0].method} on {mine[0].data}: {len(mine)} runs trained, "
@@ -181,12 +182,16 @@ def _train_and_encode(study: Study, configs: list[RunConfig], store: Store, fold
                    weights=weights, details=details)
 
 
-def _collect(futures: Sequence[Future], store: Store, outcome: Outcome) -> None:
+def _collect(futures: dict[Future, ScoreJob], store: Store, outcome: Outcome) -> None:
     """Wait for the scores of a stack; a run that could not be scored is named, not lost."""
     wait(futures)
-    for future in futures:
+    for future, job in futures.items():
+        store.release([job.run_id])
+        if isinstance(future.exception(), BrokenProcessPool):
+            outcome.failed[job.run_id] = ("the process that scored it ended, perhaps for want of "
+                                          "memory: its weights are kept, run the study again")
+            continue
         result = future.result()
-        store.release([result.run_id])
         if result.error is not None:
             outcome.failed[result.run_id] = result.error
         elif result.status == "diverged":

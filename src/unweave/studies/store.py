@@ -17,8 +17,9 @@ Writing and asking what is missing need pyarrow alone; `Store.sql` answers quest
 
 from __future__ import annotations
 
-import io
 import json
+import os
+import socket
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -60,7 +61,7 @@ SCHEMAS: dict[str, pa.Schema] = {
 SCORE_KEY = ("run_id", "key", "convention", "version", "seed", "settings")
 """What tells two scores apart; of equals the last written counts."""
 
-_CLAIM_SECONDS = 900.0
+CLAIM_SECONDS = 900.0
 """A claim older than this is taken over: whoever made it refreshes it every few minutes."""
 
 
@@ -100,10 +101,10 @@ class Store:
             rows = pa.Table.from_pylist(listed, schema=schema)
         if rows.num_rows == 0:
             return
-        buffer = io.BytesIO()
+        buffer = pa.BufferOutputStream()
         pq.write_table(rows.cast(schema), buffer, compression="zstd")
         name = f"part-{time.time_ns():x}-{uuid.uuid4().hex[:12]}.parquet"
-        self.write_file(f"{table}/{name}", buffer.getvalue())
+        self.write_file(f"{table}/{name}", buffer.getvalue().to_pybytes())
 
     def write_file(self, path: str, payload: bytes) -> None:
         """A file of the store, whole or not at all."""
@@ -154,8 +155,10 @@ class Store:
     def _read_part(self, table: str, name: str, columns: Sequence[str]) -> pa.Table:
         path = f"{table}/{name}"
         try:
-            payload = self.read_file(path)
-            part = pq.read_table(io.BytesIO(payload or b""))
+            # Arrow's own buffer and this thread: its threads that look into Python objects may
+            # outlive a short program, and abort it.
+            source = pa.BufferReader(self.read_file(path) or b"")
+            part = pq.read_table(source, use_threads=False)
         except (OSError, pa.ArrowException) as error:
             raise UserError(f"{self.address}/{path} is damaged ({str(error).splitlines()[0]}): "
                             "move it away; the runs whose rows it held are then made "
@@ -238,13 +241,15 @@ class Store:
     # -- claims ----------------------------------------------------------------------------------
 
     def claim(self, run_id: str, owner: str) -> bool:
-        """Take a run for `owner`, unless another has it and has been heard of lately."""
-        path, record = f"claims/{run_id}.json", {"owner": owner, "time": time.time()}
+        """Take a run for `owner`, unless another has it and is alive.
+
+        Alive is who was heard of lately, and on this machine whose process still runs.
+        """
+        path, record = f"claims/{run_id}.json", _claim_of(owner)
         if self._create(path, record):
             return True
         held = self._held(path)
-        if held is not None and held["owner"] != owner and (
-                time.time() - held["time"] < _CLAIM_SECONDS):
+        if held is not None and held["owner"] != owner and is_alive(held):
             return False
         self.write_file(path, json.dumps(record).encode())
         # Two may take over at once; the last to write has it, and both look again.
@@ -253,7 +258,7 @@ class Store:
 
     def refresh(self, run_ids: Iterable[str], owner: str) -> None:
         """Say that claims are alive."""
-        payload = json.dumps({"owner": owner, "time": time.time()}).encode()
+        payload = json.dumps(_claim_of(owner)).encode()
         for run_id in run_ids:
             self.write_file(f"claims/{run_id}.json", payload)
 
@@ -285,6 +290,25 @@ class Store:
             return None if payload is None else json.loads(payload)
         except json.JSONDecodeError:  # its writer was killed in the middle
             return {"owner": "", "time": 0.0}
+
+
+def _claim_of(owner: str) -> dict[str, Any]:
+    return {"owner": owner, "time": time.time(), "host": socket.gethostname(), "pid": os.getpid()}
+
+
+def is_alive(claim: Mapping[str, Any]) -> bool:
+    """Whether whoever made a claim may still be at work."""
+    if time.time() - claim.get("time", 0.0) >= CLAIM_SECONDS:
+        return False
+    if claim.get("host") != socket.gethostname() or not isinstance(claim.get("pid"), int):
+        return True
+    try:
+        os.kill(claim["pid"], 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's process
+        return True
+    return True
 
 
 def open_store(address: str | Path, *, create: bool = False) -> Store:

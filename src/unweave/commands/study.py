@@ -1,0 +1,173 @@
+"""`unweave study`: run, status, stop, retry, add, prune, list."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+study_app = typer.Typer(help="Studies: from a grid to an answer.", rich_markup_mode=None,
+                        no_args_is_help=True)
+
+Json = Annotated[bool, typer.Option("--json", help="Print records for machines.")]
+StoreAt = Annotated[str, typer.Option("--store", help="A folder, or s3://bucket/folder.")]
+StoreHere = Annotated[str, typer.Argument(help="The store: a folder, or s3://bucket/folder.")]
+StudyName = Annotated[str | None, typer.Option("--study", help="Which, if there are several.")]
+
+
+@study_app.command("list")
+def list_studies(as_json: Json = False) -> None:
+    """List the studies that ship, with their size.
+
+    Example: unweave study list
+    """
+    from unweave.report.tables import print_records
+    from unweave.studies.catalog import STUDIES
+
+    records = [{"name": study.name, "data": list(study.data), "seeds": study.seeds,
+                "metrics": list(study.metrics), "summary": study.summary}
+               for study in STUDIES.values()]
+    print_records(records, ("name", "data", "seeds", "summary"), as_json=as_json)
+
+
+@study_app.command("run")
+def run(
+    name: Annotated[str, typer.Argument(help="A study, or file.py:function.")],
+    store: StoreAt,
+    data: Annotated[str | None, typer.Option(help="Data sets, with commas between.")] = None,
+    seeds: Annotated[str | None, typer.Option(help="0..4 or 0,2,5.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Another length of the runs.")] = None,
+    metrics: Annotated[str | None, typer.Option(help="Metrics, with commas between.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    weights: Annotated[str, typer.Option(help="Which are kept: all or none.")] = "none",
+    work: Annotated[Path | None, typer.Option(help="Folder for unfinished runs.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes that score.")] = None,
+    stack: Annotated[int | None, typer.Option(help="Runs of a stack, at most.")] = None,
+    details: Annotated[bool, typer.Option(help="Intervals, floors and ceilings.")] = True,
+    as_json: Json = False,
+) -> None:
+    """Train, score and store what is missing of a study; the same command goes on later.
+
+    Example: unweave study run locatello2019 --data dsprites --seeds 0..4 --store S
+    """
+    from dataclasses import asdict
+
+    from unweave.report.tables import print_records
+    from unweave.studies.catalog import find_study
+    from unweave.studies.runner import run_study
+    from unweave.studies.store import open_store
+    from unweave.training.progress import display
+
+    study = find_study(name)
+    configs = study.runs(data=data.split(",") if data else None, seeds=seeds, device=device,
+                         steps=steps)
+    where = open_store(store, create=True)
+    with display(None) as listener:
+        outcome = run_study(study, configs, where, metrics=metrics.split(",") if metrics else None,
+                            device=device, work=work, weights=weights, num_workers=workers,
+                            most_runs=stack, details=details, listener=listener,
+                            say=lambda line: print(line, file=sys.stderr, flush=True))
+    record = asdict(outcome) | {"failed": len(outcome.failed)}
+    print_records([{"study": study.name} | record], ("study", *record), as_json=as_json)
+    for run_id, reason in outcome.failed.items():
+        print(f"unweave: {run_id} could not be scored: {reason}", file=sys.stderr)
+    if outcome.failed:
+        raise typer.Exit(1)
+
+
+@study_app.command("status")
+def status(store: StoreHere, study: StudyName = None, as_json: Json = False) -> None:
+    """Say what is done, running, diverged and missing, and how long the rest takes.
+
+    Example: unweave study status S
+    """
+    from unweave.report.tables import print_records
+    from unweave.studies.standing import standing, studies_in, study_record
+    from unweave.studies.store import open_store
+    from unweave.types import UserError
+
+    where = open_store(store)
+    names = studies_in(where) if study is None else [study]
+    if not names:
+        raise UserError(f"{store} holds no study yet: `unweave study run` starts one")
+    records = [standing(where, study_record(where, name)).as_dict() for name in names]
+    print_records(records, list(records[0]), as_json=as_json)
+
+
+@study_app.command("stop")
+def stop(store: StoreHere) -> None:
+    """Ask the runners of a store to stop; what is checkpointed stays, `run` goes on.
+
+    Example: unweave study stop S
+    """
+    from unweave.studies.store import open_store
+
+    open_store(store).write_file("stop.json", json.dumps({"stop": True}).encode())
+
+
+@study_app.command("retry")
+def retry(store: StoreHere, study: StudyName = None, as_json: Json = False) -> None:
+    """Void the claims of runners that are gone, so that the next `run` takes their runs at once.
+
+    Example: unweave study retry S
+    """
+    from unweave.report.tables import print_records
+    from unweave.studies.standing import study_record
+    from unweave.studies.store import open_store
+
+    where = open_store(store)
+    record = study_record(where, study)
+    finished = where.finished()
+    held = [name.removesuffix(".json") for name in where.files("claims")]
+    freed = [run_id for run_id in held if run_id in record["runs"]]
+    where.release(freed)
+    print_records([{"study": record["name"], "freed": len(freed),
+                    "missing": len(set(record["runs"]) - finished)}],
+                  ("study", "freed", "missing"), as_json=as_json)
+
+
+@study_app.command("add")
+def add(
+    store: StoreHere,
+    metrics: Annotated[str, typer.Option(help="Metrics, with commas between.")],
+    study: StudyName = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    as_json: Json = False,
+) -> None:
+    """Score metrics that runs of a study lack; needs the weights that were kept.
+
+    Example: unweave study add S --metrics irs,tc
+    """
+    from unweave.report.tables import print_records
+    from unweave.studies.adding import add_metrics
+    from unweave.studies.standing import study_record
+    from unweave.studies.store import open_store
+    from unweave.training.progress import display
+
+    where = open_store(store)
+    with display(None) as listener:
+        record = add_metrics(where, study_record(where, study), metrics.split(","), device=device,
+                             listener=listener)
+    print_records([record], list(record), as_json=as_json)
+
+
+@study_app.command("prune")
+def prune(
+    store: StoreHere,
+    keep: Annotated[int, typer.Option(help="How many weights to keep.")] = 0,
+    best: Annotated[str, typer.Option(help="The score by which runs are the best.")] = "mig",
+    as_json: Json = False,
+) -> None:
+    """Remove weights of all but the best runs; rows are never removed.
+
+    Example: unweave study prune S --keep 10 --best mig
+    """
+    from unweave.report.tables import print_records
+    from unweave.studies.adding import prune_weights
+    from unweave.studies.store import open_store
+
+    record = prune_weights(open_store(store), keep=keep, best=best)
+    print_records([record], list(record), as_json=as_json)

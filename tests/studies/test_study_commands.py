@@ -1,0 +1,72 @@
+"""`unweave study` as a user calls it."""
+
+import json
+
+import pytest
+
+from unweave.cli import main
+from unweave.studies.store import open_store
+
+STUDY = """
+from unweave.training import plan
+METRICS = ("tc",)
+def one(data, seeds):
+    "A single short run."
+    return plan("vae", "dsprites", seeds=seeds, device="cpu", steps=2, batch_size=4, num_latents=3,
+                architecture="conv64-small", precision="float32")
+"""
+
+
+def call(capsys, *arguments, code=0):
+    with pytest.raises(SystemExit) as leave:
+        main(["study", *map(str, arguments)])
+    said = capsys.readouterr()
+    assert leave.value.code == code, said.err
+    return said
+
+
+def test_a_study_from_start_to_end(tmp_path, capsys):
+    (tmp_path / "mine.py").write_text(STUDY)
+    store = tmp_path / "s"
+    run = ("run", f"{tmp_path / 'mine.py'}:one", "--store", store, "--seeds", "0", "--weights",
+           "all", "--no-details", "--workers", "1", "--device", "cpu", "--json")
+    said = call(capsys, *run)
+    record, = json.loads(said.out)
+    assert (record["done"], record["skipped"], record["failed"]) == (1, 0, 0)
+    assert "vae on dsprites: 1 runs trained, 1 of 1 in all" in said.err
+    record, = json.loads(call(capsys, *run).out)
+    assert (record["done"], record["skipped"]) == (0, 1)
+    record, = json.loads(call(capsys, "status", store, "--json").out)
+    assert (record["study"], record["runs"], record["done"], record["missing"]) == ("one", 1, 1, 0)
+    record, = json.loads(call(capsys, "add", store, "--metrics", "wasserstein", "--device", "cpu",
+                              "--json").out)
+    assert record == {"scored": 1, "complete": 0, "without_weights": 0}
+    keys = {row["key"] for row in open_store(store).scores()}
+    assert {"tc.mean", "tc.sampled", "wasserstein.mean"} <= keys
+    record, = json.loads(call(capsys, "prune", store, "--json").out)
+    assert record == {"kept": 0, "removed": 1}
+    said = call(capsys, "add", store, "--metrics", "irs", code=2)
+    assert "no weights of them were kept" in said.err
+    call(capsys, "stop", store)
+    assert open_store(store).read_file("stop.json") is not None
+    record, = json.loads(call(capsys, "retry", store, "--json").out)
+    assert record == {"study": "one", "freed": 0, "missing": 0}
+
+
+def test_bad_calls_are_one_sentence(tmp_path, capsys):
+    for arguments, words in (
+            (("run", "locatello", "--store", tmp_path / "s"), "unknown study 'locatello': did you"),
+            (("status", tmp_path / "none"), "there is no store at"),
+            (("add", tmp_path / "none", "--metrics", "mig"), "there is no store at"),
+            (("run", "quick", "--store", tmp_path / "s", "--seeds", "x"), "seeds 'x'"),
+            (("run", "quick", "--store", tmp_path / "s", "--weights", "x"), "policy for weights")):
+        said = call(capsys, *arguments, code=2)
+        assert words in said.err
+        assert said.err.count("\n") == 1
+    open_store(tmp_path / "empty", create=True)
+    assert "holds no study yet" in call(capsys, "status", tmp_path / "empty", code=2).err
+
+
+def test_the_list(capsys):
+    names = {record["name"] for record in json.loads(call(capsys, "list", "--json").out)}
+    assert {"locatello2019", "quick"} <= names
