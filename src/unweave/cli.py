@@ -302,17 +302,19 @@ def datasets(as_json: Json = False) -> None:
     Example: unweave datasets
     """
     from unweave.data import DATASETS
-    from unweave.report.tables import print_records
+    from unweave.data.fetch import on_disk
+    from unweave.report.tables import print_records, size_of
 
     records = [{"name": name, "images": None if entry.space is None else len(entry.space),
                 "shape": None if entry.image_shape is None else list(entry.image_shape),
                 "factors": dict(zip(entry.factors, entry.sizes)), "labels": list(entry.labels),
                 "options": dict(entry.options), "memory": entry.size,
                 "obtained": entry.obtained, "licence": entry.licence, "source": entry.source,
-                "file": entry.file, "summary": entry.summary}
+                "file": entry.file, "summary": entry.summary,
+                "here": size_of(on_disk(entry.fetch)) if entry.fetch else None}
                for name, entry in DATASETS.items()]
-    print_records(records, ("name", "images", "shape", "factors", "memory", "obtained", "licence"),
-                  as_json=as_json)
+    print_records(records, ("name", "images", "shape", "factors", "memory", "here", "obtained",
+                            "licence"), as_json=as_json)
 
 
 data_app.command("list", help="List the data sets: what is here, how large, under which licence."
@@ -350,18 +352,22 @@ def show_data(
 
 @data_app.command("fetch")
 def fetch_data(
-    name: Annotated[str, typer.Argument(help="What to download, such as scream.")],
+    name: Annotated[str, typer.Argument(help="What to download, such as smallnorb or scream.")],
     as_json: Json = False,
 ) -> None:
-    """Download a file that a data set needs into the cache folder; resumes, checks, renames.
+    """Download the files of a data set into the cache folder; resumes, checks, renames.
 
-    Example: unweave data fetch scream
+    Example: unweave data fetch smallnorb
     """
-    from unweave.data.fetch import fetch
-    from unweave.report.tables import print_records
+    from unweave.data.fetch import fetch_all
+    from unweave.report.tables import print_records, size_of
+    from unweave.training.progress import Report, display
 
-    path = fetch(name)
-    print_records([{"name": name, "file": str(path)}], ("name", "file"), as_json=as_json)
+    with display() as listener:
+        paths = fetch_all(name, progress=lambda file, had, total: listener(
+            Report(file, had, total or had, f"bytes, {size_of(had)}")))
+    print_records([{"name": name, "file": str(path), "size": size_of(path.stat().st_size)}
+                   for path in paths], ("name", "file", "size"), as_json=as_json)
 
 
 @data_app.command("check")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import own_files
+import published_files
 import pytest
 from PIL import Image
 
@@ -30,7 +31,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-MAKERS: dict[str, Callable[[Path], str]] = dict(own_files.MAKERS)
+MAKERS: dict[str, Callable[[Path], str]] = own_files.MAKERS | published_files.MAKERS
 """For data sets that need files: from an empty folder to what `load_data` takes."""
 
 

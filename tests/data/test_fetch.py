@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import shutil
 import socket
 import threading
 from collections.abc import Iterator
@@ -13,9 +14,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from unweave.data import DATASETS
 from unweave.data import fetch as fetch_function
-from unweave.data.fetch import SOURCES, Source, data_folder, fetch, stored_path
+from unweave.data.fetch import SOURCES, data_folder, fetch, fetch_all, on_disk, stored_path
 from unweave.data.painting import read_painting
+from unweave.data.sources import Source, holds_images, is_tar
 from unweave.types import UserError
 
 BODY = np.random.Generator(np.random.Philox(0)).bytes(300_000)
@@ -27,6 +30,7 @@ class Server:
     def __init__(self) -> None:
         self.files, self.ranges, self.asked = {"/file": BODY}, True, []
         self.break_after: int | None = None
+        self.content_range = ""
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -42,13 +46,15 @@ class Server:
     def answer(self, request: BaseHTTPRequestHandler) -> None:
         wanted = request.headers.get("Range")
         self.asked.append(wanted)
-        body = self.files.get(request.path)
+        body = self.files.get(request.path.partition("?")[0])
         start = int(wanted[6:-1]) if wanted and self.ranges else 0
         if body is None or start >= len(body):
             request.send_error(404 if body is None else 416)
             return
         request.send_response(206 if wanted and self.ranges else 200)
         request.send_header("Content-Length", str(len(body) - start))
+        if self.content_range:
+            request.send_header("Content-Range", self.content_range)
         request.end_headers()
         request.wfile.write(body[start:][:self.break_after])
 
@@ -83,10 +89,10 @@ def source(monkeypatch: pytest.MonkeyPatch, *urls: str, **checks: object) -> Non
 def test_fetch(server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source(monkeypatch, server.url + "/file")
     seen = []
-    path = fetch("thing", progress=lambda had, total: seen.append((had, total)))
+    path = fetch("thing", progress=lambda *report: seen.append(report))
     assert path == folder / "file.bin" == stored_path("thing")
     assert path.read_bytes() == BODY
-    assert seen[-1] == (len(BODY), len(BODY))
+    assert seen[-1] == ("file.bin", len(BODY), len(BODY))
     record = json.loads((folder / "file.bin.source.json").read_text())
     assert record["sha256"] == hashlib.sha256(BODY).hexdigest()
     assert record["url"] == server.url + "/file"
@@ -134,7 +140,7 @@ def test_a_stored_file_with_another_checksum_is_told(
     source(monkeypatch, "http://127.0.0.1:9/file")
     folder.mkdir()
     (folder / "file.bin").write_bytes(b"other")
-    with pytest.raises(UserError, match="another SHA-256"):
+    with pytest.raises(UserError, match="its SHA-256 is"):
         fetch("thing")
 
 
@@ -164,7 +170,7 @@ def test_a_painting_is_checked_for_being_one(server: Server,
 
 
 def test_names_and_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="known are scream"):
+    with pytest.raises(UserError, match="did you mean 'scream'"):
         fetch("screem!")
     monkeypatch.delenv("UNWEAVE_DATA")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -186,7 +192,93 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path,
 
 
 def test_every_source_can_be_checked() -> None:
-    for entry in SOURCES.values():
-        assert entry.urls
+    for entry in (part for source in SOURCES.values() for part in source.files):
+        assert entry.urls or entry.page
         assert entry.licence
-        assert entry.sha256 is not None or entry.check is not None
+        assert entry.sha256 or entry.md5 or entry.check is not None
+    assert {entry.fetch for entry in DATASETS.values()} - {""} <= set(SOURCES)
+
+
+def test_md5(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    source(monkeypatch, server.url + "/file", md5=hashlib.md5(BODY).hexdigest())
+    assert fetch("thing").read_bytes() == BODY
+    fetch("thing").write_bytes(b"other")
+    with pytest.raises(UserError, match="but its MD5 is"):
+        fetch("thing")
+
+
+def test_several_files(server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.files["/two"] = b"two"
+    two = Source((server.url + "/two",), "below/two.bin", "none", "a test", num_bytes=3)
+    one = Source((server.url + "/file",), "below/one.bin", "none", "a test",
+                 num_bytes=len(BODY), more=(two,))
+    monkeypatch.setitem(SOURCES, "pair", one)
+    assert on_disk("pair") is None
+    assert fetch_all("pair") == [folder / "below/one.bin", folder / "below/two.bin"]
+    assert on_disk("pair") == len(BODY) + 3
+    assert fetch("pair") == folder / "below/one.bin"
+    assert len(server.asked) == 2
+
+
+def test_terms_are_for_a_person(folder: Path) -> None:
+    with pytest.raises(UserError, match="accept the terms at https://mmlab") as caught:
+        fetch("celeba")
+    assert str(folder / "celeba" / "img_align_celeba.zip") in str(caught.value)
+    assert not folder.exists()
+
+
+def test_a_full_disk_is_told_once(server: Server, folder: Path,
+                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    url = server.url + "/file"
+    source(monkeypatch, url, server.url + "/file?again")
+    folder.mkdir()
+    mark = hashlib.sha256(url.encode()).hexdigest()[:8]
+    if Path("/dev/full").exists():
+        (folder / f"file.bin.{mark}.part").symlink_to("/dev/full")
+        with pytest.raises(UserError, match="no space is left for") as caught:
+            fetch("thing")
+        assert str(caught.value).count("http") == 0
+        (folder / f"file.bin.{mark}.part").unlink()
+    usage = shutil.disk_usage(folder)
+    monkeypatch.setattr(shutil, "disk_usage",
+                        lambda path: usage._replace(free=299_999))
+    with pytest.raises(UserError, match="no space is left for"):
+        fetch("thing")
+    assert list(folder.iterdir()) == []
+    assert len(server.asked) <= 2
+
+
+def test_a_place_that_cannot_be_written_is_told(server: Server, folder: Path,
+                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    url = server.url + "/file"
+    source(monkeypatch, url)
+    mark = hashlib.sha256(url.encode()).hexdigest()[:8]
+    (folder / f"file.bin.{mark}.part").mkdir(parents=True)  # root may write anywhere else
+    with pytest.raises(UserError, match=r"cannot write .*: set UNWEAVE_DATA"):
+        fetch("thing")
+
+
+def test_a_range_that_was_not_asked_for_is_refused(server: Server, folder: Path,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    source(monkeypatch, server.url + "/file")
+    server.break_after = 100_000
+    with pytest.raises(UserError, match="broke after"):
+        fetch("thing")
+    server.break_after, server.content_range = None, "bytes 0-99/300000"
+    with pytest.raises(UserError, match="the server sent bytes 0-99"):
+        fetch("thing")
+    server.content_range = "bytes 100000-299999/300000"
+    assert fetch("thing").read_bytes() == BODY
+
+
+@pytest.mark.parametrize("body", [b"", b"no archive at all" * 100])
+def test_archives_are_checked_for_being_one(tmp_path: Path, body: bytes) -> None:
+    (tmp_path / "file").write_bytes(body)
+    with pytest.raises(UserError, match="it is not a whole npz"):
+        holds_images("images")(tmp_path / "file")
+    with pytest.raises(UserError, match=r"it is (not a|an empty) tar"):
+        is_tar(tmp_path / "file")
+    np.savez(tmp_path / "other.npz", pictures=np.zeros(3))
+    with pytest.raises(UserError, match="without an array `images`"):
+        holds_images("images")(tmp_path / "other.npz")
+    holds_images("pictures")(tmp_path / "other.npz")

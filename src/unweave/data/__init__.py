@@ -11,6 +11,9 @@ import re
 from pathlib import Path
 
 from unweave.data import cells
+from unweave.data.cars3d import CARS3D
+from unweave.data.celeba import CELEBA
+from unweave.data.chairs3d import CHAIRS3D
 from unweave.data.dataset import (
     DatasetEntry,
     Draw,
@@ -21,8 +24,11 @@ from unweave.data.dataset import (
 from unweave.data.dsprites_file import DSPRITES, FileCheck, check_file
 from unweave.data.dsprites_variants import COLOR_DSPRITES, NOISY_DSPRITES, SCREAM_DSPRITES
 from unweave.data.fetch import SOURCES, data_folder, fetch
+from unweave.data.mnist import FASHION_MNIST, MNIST
+from unweave.data.mpi3d import MPI3D_REAL, MPI3D_REALISTIC, MPI3D_TOY
 from unweave.data.own import HF, IMAGES, NPY, NPZ
 from unweave.data.picture import contact_sheet, factor_walks, save_png
+from unweave.data.smallnorb import SMALLNORB, SMALLNORB_INSTANCES
 from unweave.types import UserError, unknown_name
 
 __all__ = [
@@ -54,6 +60,16 @@ DATASETS: dict[str, DatasetEntry] = {
     "npz": NPZ,
     "npy": NPY,
     "hf": HF,
+    "smallnorb": SMALLNORB,
+    "smallnorb_instances": SMALLNORB_INSTANCES,
+    "cars3d": CARS3D,
+    "mpi3d_toy": MPI3D_TOY,
+    "mpi3d_realistic": MPI3D_REALISTIC,
+    "mpi3d_real": MPI3D_REAL,
+    "chairs3d": CHAIRS3D,
+    "celeba": CELEBA,
+    "mnist": MNIST,
+    "fashion_mnist": FASHION_MNIST,
 }
 
 

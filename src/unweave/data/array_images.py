@@ -8,7 +8,9 @@ are never opened.
 
 from __future__ import annotations
 
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,7 @@ _FORMAT = 1
 _WANTED = ("[image, height, width] or [image, height, width, channel] of bytes, booleans or "
            "fractions in [0, 1]")
 _BROKEN = (OSError, ValueError, EOFError, zipfile.BadZipFile, NotImplementedError, SyntaxError,
-           RuntimeError)
+           RuntimeError, tokenize.TokenError, zlib.error)
 
 
 def read_array(file: Path, options: dict[str, str]) -> StoredImages:

@@ -312,6 +312,8 @@ class DatasetEntry:
     """Whether FILE may be the name of something elsewhere."""
     labels: tuple[str, ...] = ()
     """What is said of images without factors."""
+    fetch: str = ""
+    """What `unweave data fetch` calls its files; empty where there is nothing to fetch."""
 
     @property
     def factors(self) -> tuple[str, ...]:

@@ -77,4 +77,4 @@ SCREAM_DSPRITES = DatasetEntry(
     licence="Apache-2.0; the painting is in the public domain", source=_SOURCE,
     size="378 MB packed, and the painting",
     obtained="rendered; the painting by `unweave data fetch scream` or from a file",
-    load=_load_scream, file="a scan of the painting")
+    load=_load_scream, file="a scan of the painting", fetch="scream")

@@ -7,54 +7,27 @@ image that opens), and its SHA-256 and address are recorded beside it in `NAME.s
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import shutil
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 
-from unweave.data.painting import read_painting
+from unweave.data.sources import SOURCES, Source
 from unweave.types import UserError, unknown_name
 
-Progress = Callable[[int, int | None], None]
-"""Called with the bytes had so far and, where the server says it, the bytes in all."""
+Progress = Callable[[str, int, int | None], None]
+"""Called with a file's name, the bytes had so far and, where the server says it, those in all."""
 
 _BLOCK = 1 << 16
 _TIMEOUT = 30.0
 _AGENT = "unweave data fetch (python urllib)"
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where a file comes from. The addresses are tried in order."""
-
-    urls: tuple[str, ...]
-    file: str
-    licence: str
-    summary: str
-    sha256: str | None = None
-    """None where no checksum is known; then `check` reads the file and raises if it is no good."""
-    num_bytes: int | None = None
-    check: Callable[[Path], object] | None = None
-
-
-SOURCES: dict[str, Source] = {
-    "scream": Source(
-        urls=(
-            # The address in disentanglement_lib's download script, then another scan.
-            "https://upload.wikimedia.org/wikipedia/commons/f/f4/The_Scream.jpg",
-            "https://upload.wikimedia.org/wikipedia/commons/c/c5/Edvard_Munch%2C_1893%2C_The_"
-            "Scream%2C_oil%2C_tempera_and_pastel_on_cardboard%2C_91_x_73_cm%2C_National_Gallery_"
-            "of_Norway.jpg",
-        ),
-        file="scream.jpg", licence="public domain", check=read_painting,
-        summary="Edvard Munch, The Scream, 1893: the background of scream_dsprites"),
-}
 
 
 def data_folder() -> Path:
@@ -70,20 +43,40 @@ def data_folder() -> Path:
 
 def stored_path(name: str) -> Path:
     """Where the file of a source is, or would be."""
+    return data_folder() / _source(name).file
+
+
+def _source(name: str) -> Source:
     if name not in SOURCES:
         raise unknown_name("download", name, SOURCES)
-    return data_folder() / SOURCES[name].file
+    return SOURCES[name]
+
+
+def on_disk(name: str) -> int | None:
+    """Bytes of a source's files if all of them are in the data folder, else None."""
+    paths = [data_folder() / part.file for part in _source(name).files]
+    return sum(p.stat().st_size for p in paths) if all(p.is_file() for p in paths) else None
 
 
 def fetch(name: str, *, progress: Progress | None = None) -> Path:
-    """Download a source's file unless it is there already; return its path."""
-    path = stored_path(name)
-    source = SOURCES[name]
+    """Download those of a source's files that are not there yet; the path of the first."""
+    return fetch_all(name, progress=progress)[0]
+
+
+def fetch_all(name: str, *, progress: Progress | None = None) -> list[Path]:
+    """As `fetch`; the paths of all files."""
+    return [_fetch(name, part, data_folder() / part.file, progress)
+            for part in _source(name).files]
+
+
+def _fetch(name: str, source: Source, path: Path, progress: Progress | None) -> Path:
     if path.is_file():
-        if source.sha256 is None or _sha256(path) == source.sha256:
+        if not (problem := _wrong_sum(path, source)):
             return path
-        raise UserError(f"{path} is there with another SHA-256 than the expected "
-                        f"{source.sha256}: remove it and fetch again")
+        raise UserError(f"{path} is there, but {problem}: remove it and fetch again")
+    if not source.urls:
+        raise UserError(f"{name} cannot be fetched by a program: accept the terms at {source.page} "
+                        f"({source.licence}), download {path.name} and put it at {path}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -97,19 +90,37 @@ def fetch(name: str, *, progress: Progress | None = None) -> Path:
         try:
             _download(url, part, progress)
             _verify(part, source)
+        except _Unwritable:
+            raise
         except (OSError, HTTPException, UserError) as error:
             failures.append(f"{url}: {error}")
             continue
-        record = {"url": url, "sha256": _sha256(part), "bytes": part.stat().st_size,
-                  "licence": source.licence, "checksum_known": source.sha256 is not None}
+        record = {"url": url, "sha256": _digest(part, "sha256"), "bytes": part.stat().st_size,
+                  "licence": source.licence,
+                  "checksum_known": source.sha256 is not None or source.md5 is not None}
         note = path.with_name(path.name + ".source.json")
         draft = note.with_name(note.name + ".part")
-        draft.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        os.replace(draft, note)
-        os.replace(part, path)
+        try:
+            draft.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+            os.replace(draft, note)
+            os.replace(part, path)
+        except OSError as error:
+            raise _Unwritable.of(path, error) from error
         return path
     raise UserError(f"could not fetch {name} ({'; '.join(failures)}): go online and try again, or "
                     f"put the file from one of these addresses at {path}")
+
+
+class _Unwritable(UserError):
+    """Trouble of this machine, not the server's: another address would not help."""
+
+    @classmethod
+    def of(cls, path: Path, error: OSError) -> _Unwritable:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return cls(f"no space is left for {path}: free some and fetch again, which goes on "
+                       "where it was, or set UNWEAVE_DATA to a folder elsewhere")
+        return cls(f"cannot write {path} ({error.strerror or error}): set UNWEAVE_DATA to a folder "
+                   "you may write")
 
 
 def _download(url: str, part: Path, progress: Progress | None) -> None:
@@ -126,29 +137,44 @@ def _download(url: str, part: Path, progress: Progress | None) -> None:
         # Nothing after the end of the part: it was whole already, or it is not this file's.
         return
     with response:
+        where = response.headers.get("Content-Range", f"bytes {had}-")
+        if response.status == 206 and not where.startswith(f"bytes {had}-"):
+            raise OSError(f"the server sent {where} where bytes from {had} on were asked for")
         if response.status != 206:
             had = 0
         length = response.headers.get("Content-Length")
-        total = had + int(length) if length is not None else None
-        with part.open("ab" if had else "wb") as out:
-            while block := response.read(_BLOCK):
-                out.write(block)
-                had += len(block)
-                if progress is not None:
-                    progress(had, total)
+        total = had + int(length) if length is not None and length.isdecimal() else None
+        had = _copy(response, part, had, total, progress)
     if total is not None and had != total:
         raise OSError(f"the connection broke after {had} of {total} bytes; "
                       "fetching again takes it up there")
 
 
+def _copy(response: HTTPResponse, part: Path, had: int, total: int | None,
+          progress: Progress | None) -> int:
+    """Write what comes to the end of `part`; how many bytes it has then."""
+    try:
+        if total is not None and shutil.disk_usage(part.parent).free < total - had:
+            raise OSError(errno.ENOSPC, "too little space")
+        out = part.open("ab" if had else "wb", buffering=0)
+    except OSError as error:
+        raise _Unwritable.of(part, error) from error
+    with out:
+        while block := response.read(_BLOCK):
+            try:
+                out.write(block)
+            except OSError as error:
+                raise _Unwritable.of(part, error) from error
+            had += len(block)
+            if progress is not None:
+                progress(part.name.rpartition(".")[0].rpartition(".")[0], had, total)
+    return had
+
+
 def _verify(part: Path, source: Source) -> None:
     """Refuse, and remove, a finished download that is not what was asked for."""
-    problem = ""
-    if source.sha256 is not None and (found := _sha256(part)) != source.sha256:
-        problem = f"its SHA-256 is {found}, expected {source.sha256}"
-    elif source.num_bytes is not None and part.stat().st_size != source.num_bytes:
-        problem = f"it has {part.stat().st_size} bytes, expected {source.num_bytes}"
-    elif source.check is not None:
+    problem = _wrong_sum(part, source)
+    if not problem and source.check is not None:
         try:
             source.check(part)
         except UserError as error:
@@ -158,6 +184,18 @@ def _verify(part: Path, source: Source) -> None:
         raise UserError(f"the file was refused and removed: {problem}")
 
 
-def _sha256(path: Path) -> str:
+def _wrong_sum(path: Path, source: Source) -> str:
+    """What is wrong with a file's length or checksum; nothing if they are as expected."""
+    if source.num_bytes is not None and path.stat().st_size != source.num_bytes:
+        return f"it has {path.stat().st_size} bytes, expected {source.num_bytes}"
+    for kind, said in (("sha256", source.sha256), ("md5", source.md5)):
+        if said is not None and (found := _digest(path, kind)) != said:
+            return f"its {kind.upper().replace('SHA', 'SHA-')} is {found}, expected {said}"
+    return ""
+
+
+def _digest(path: Path, kind: str) -> str:
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        if kind == "md5":  # an identity, not a defence: this is what was published
+            return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+        return hashlib.file_digest(file, kind).hexdigest()

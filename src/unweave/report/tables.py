@@ -55,6 +55,16 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else str(value)
 
 
+def size_of(num_bytes: int | None) -> str:
+    """Bytes in words, with three digits; "no" where there are none."""
+    if num_bytes is None:
+        return "no"
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if num_bytes >= size:
+            return f"{num_bytes / size:.3g} {unit}"
+    return f"{num_bytes} bytes"
+
+
 SCORE_COLUMNS = ("name", "value", "interval", "chance", "ceiling", "range", "better", "used")
 
 
