@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from unweave.cli import main
 from unweave.data import DATASETS
 from unweave.data import fetch as fetch_function
 from unweave.data.fetch import SOURCES, data_folder, fetch, fetch_all, on_disk, stored_path
@@ -224,6 +225,7 @@ def test_terms_are_for_a_person(folder: Path) -> None:
     with pytest.raises(UserError, match="accept the terms at https://mmlab") as caught:
         fetch("celeba")
     assert str(folder / "celeba" / "img_align_celeba.zip") in str(caught.value)
+    assert str(caught.value).endswith("2 files: img_align_celeba.zip, list_attr_celeba.txt")
     assert not folder.exists()
 
 
@@ -282,3 +284,27 @@ def test_archives_are_checked_for_being_one(tmp_path: Path, body: bytes) -> None
     with pytest.raises(UserError, match="without an array `images`"):
         holds_images("images")(tmp_path / "other.npz")
     holds_images("pictures")(tmp_path / "other.npz")
+
+
+def test_the_command_tells_how_it_gets_on(server: Server, folder: Path,
+                                          monkeypatch: pytest.MonkeyPatch,
+                                          capsys: pytest.CaptureFixture[str]) -> None:
+    source(monkeypatch, server.url + "/file")
+    with pytest.raises(SystemExit) as left:
+        main(["data", "fetch", "thing", "--json"])
+    assert left.value.code == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == [{"name": "thing", "file": str(folder / "file.bin"),
+                                        "size": "300 kB"}]
+    assert "file.bin: 300000/300000  bytes, 300 kB" in printed.err
+
+
+def test_the_list_tells_what_is_here(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder.mkdir()
+    (folder / "mpi3d_toy.npz").write_bytes(bytes(1500))
+    with pytest.raises(SystemExit):
+        main(["data", "list", "--json"])
+    here = {entry["name"]: entry["here"] for entry in json.loads(capsys.readouterr().out)}
+    assert here["mpi3d_toy"] == "1.5 kB"
+    assert here["mpi3d_real"] == here["smallnorb"] == "no"
+    assert here["dsprites"] is None

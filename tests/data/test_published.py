@@ -204,6 +204,13 @@ def test_mpi3d(tmp_path: Path, cache: Path, save: object) -> None:
     assert len(list(cache.rglob("*.npy"))) == (save is np.savez_compressed)
 
 
+def test_mpi3d_at_another_size(tmp_path: Path) -> None:
+    images = noise(3, 64, 64, 3)
+    np.savez(tmp_path / "x.npz", images=images)
+    data = load_data(f"mpi3d_toy:{tmp_path / 'x.npz'},size=32,part=yes")
+    np.testing.assert_array_equal(data.images(2)[0], shrunk(images[2], 32))
+
+
 def test_mpi3d_as_a_grid_of_axes(tmp_path: Path) -> None:
     images = noise(80, 64, 64, 3)
     np.savez(tmp_path / "x.npz", images=images.reshape(1, 1, 1, 1, 1, 2, 40, 64, 64, 3))

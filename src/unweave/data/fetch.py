@@ -65,18 +65,22 @@ def fetch(name: str, *, progress: Progress | None = None) -> Path:
 
 def fetch_all(name: str, *, progress: Progress | None = None) -> list[Path]:
     """As `fetch`; the paths of all files."""
-    return [_fetch(name, part, data_folder() / part.file, progress)
-            for part in _source(name).files]
+    parts = _source(name).files
+    names = [part.file.rpartition("/")[2] for part in parts]
+    # Who has to do it by hand wants to know at once what else belongs there.
+    beside = f"; {name} has {len(parts)} files: {', '.join(names)}" if len(parts) > 1 else ""
+    return [_fetch(name, part, data_folder() / part.file, progress, beside) for part in parts]
 
 
-def _fetch(name: str, source: Source, path: Path, progress: Progress | None) -> Path:
+def _fetch(name: str, source: Source, path: Path, progress: Progress | None,
+           beside: str) -> Path:
     if path.is_file():
         if not (problem := _wrong_sum(path, source)):
             return path
         raise UserError(f"{path} is there, but {problem}: remove it and fetch again")
     if not source.urls:
         raise UserError(f"{name} cannot be fetched by a program: accept the terms at {source.page} "
-                        f"({source.licence}), download {path.name} and put it at {path}")
+                        f"({source.licence}), download {path.name} and put it at {path}{beside}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -108,7 +112,7 @@ def _fetch(name: str, source: Source, path: Path, progress: Progress | None) -> 
             raise _Unwritable.of(path, error) from error
         return path
     raise UserError(f"could not fetch {name} ({'; '.join(failures)}): go online and try again, or "
-                    f"put the file from one of these addresses at {path}")
+                    f"put the file from one of these addresses at {path}{beside}")
 
 
 class _Unwritable(UserError):

@@ -15,10 +15,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from unweave.data.dataset import BytePixels, DatasetEntry, FactorDataset
+from unweave.data.framing import Framing
 from unweave.data.published import PART, marks, place, wants_part
-from unweave.data.stored import key_of, stored_images
+from unweave.data.stored import each, key_of, stored_images
 from unweave.factors import FactorSpace
 from unweave.types import ImageArray, UserError
 
@@ -35,14 +37,18 @@ _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyErr
            tokenize.TokenError, NotImplementedError, RuntimeError, struct.error)
 
 
-def load(kind: str, name: str, file: Path | None, *, part: str = "no") -> FactorDataset:
+def load(kind: str, name: str, file: Path | None, *, size: str = "64",
+         part: str = "no") -> FactorDataset:
     """One of the three kinds."""
+    framing = Framing.of({"size": size, "crop": "none", "channels": "3"})
     path = place(f"mpi3d_{kind}", file, f"mpi3d_{kind}.npz", f"mpi3d_{kind}.npz")
     if not path.is_file():
         raise UserError(f"{path} is a folder: give the file mpi3d_{kind}.npz")
     accept_part = wants_part(name, part)
     try:
         images = _read(path, f"mpi3d_{kind}", accept_part)
+        if framing.shape != _SHAPE:
+            images = _resized(path, f"mpi3d_{kind}", images, framing)
     except UserError:
         raise
     except _BROKEN as error:
@@ -74,6 +80,13 @@ def _read(path: Path, label: str, accept_part: bool) -> ImageArray:
         # Copy on write: torch shares such memory without complaint, and the file stays as it is.
         return np.memmap(path, dtype=np.uint8, mode="c", offset=offset, shape=(shape[0], *_SHAPE))
     return _inflated(path, label, shape[0], begins)
+
+
+def _resized(path: Path, label: str, images: np.ndarray, framing: Framing) -> ImageArray:
+    make = each(lambda row: framing.apply(Image.fromarray(images[row])), framing.shape, (),
+                lambda row, error: str(error))
+    key = key_of([label, _FORMAT, repr(framing), marks(path)])
+    return stored_images(key, len(images), framing.shape, make, label=label).images
 
 
 def _header(path: Path, stream: zipfile.ZipExtFile, accept_part: bool) -> tuple[int, ...]:
@@ -126,7 +139,8 @@ def _entry(kind: str, summary: str) -> DatasetEntry:
         source="Gondal et al. 2019, https://github.com/rr-learning/disentanglement_dataset",
         size="12.7 GB, mapped", load=partial(load, kind), file=f"mpi3d_{kind}.npz",
         obtained=f"`unweave data fetch mpi3d_{kind}` (up to 13 GB), or from its npz",
-        fetch=f"mpi3d_{kind}", options=PART)
+        fetch=f"mpi3d_{kind}",
+        options={"size": "height and width: 64 by default, as they are"} | PART)
 
 
 MPI3D_TOY = _entry("toy", "a robot arm with an object, simple rendering")
