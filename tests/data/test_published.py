@@ -450,3 +450,14 @@ def test_the_page_tells_of_every_set_and_option() -> None:
         assert re.findall(r"`(\w+)`", row.split("|")[5]) == list(entry.options)
         for factor, size in zip(entry.factors, entry.sizes):
             assert f"{factor} {size}" in row
+
+
+def test_a_repaired_photograph_is_read_again(tmp_path: Path) -> None:
+    for name, content in faces().items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "list_attr_celeba.txt").write_text(attributes())
+    (tmp_path / "000002.jpg").write_bytes(b"broken")
+    with pytest.raises(UserError, match=r"000002\.jpg"):
+        load_data(f"celeba:{tmp_path},part=yes")
+    (tmp_path / "000002.jpg").write_bytes(faces()["000002.jpg"])
+    assert len(load_data(f"celeba:{tmp_path},part=yes")) == 12

@@ -29,7 +29,8 @@ BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, gzip.BadGzipFile, EO
 class Files:
     """Those files of a folder, zip or plain tar whose names match; `read` from any thread.
 
-    `names` are sorted: the order in a folder or an archive means nothing.
+    `names` are sorted: the order in a folder or an archive means nothing. `state` tells one state
+    of the files from another, by lengths and times of change.
     """
 
     def __init__(self, path: Path, wanted: re.Pattern[str], max_bytes: int) -> None:
@@ -38,12 +39,16 @@ class Files:
         self._places: dict[str, tuple[int, int]] = {}
         self._tar = -1
         if path.is_dir():
-            sizes = dict(_walk(path, wanted))
+            found = {name: (size, changed) for name, size, changed in _walk(path, wanted)}
+            sizes = {name: size for name, (size, _) in found.items()}
+            self.state: list[object] = [str(path.resolve()), sorted(found.items())]
         else:
             try:
                 sizes = self._open(path, wanted)
+                status = path.stat()
             except BROKEN as error:
                 raise _damaged(path, error) from error
+            self.state = [str(path.resolve()), status.st_size, status.st_mtime_ns]
         for name, size in sizes.items():
             _check_size(path, name, size, max_bytes)
         self.names = sorted(sizes)
@@ -110,7 +115,7 @@ def contents(path: Path, wanted: re.Pattern[str], max_bytes: int) -> Iterator[tu
         raise _damaged(path, error) from error
 
 
-def _walk(folder: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, int]]:
+def _walk(folder: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, int, int]]:
     pending = [("", folder)]
     while pending:
         prefix, place = pending.pop()
@@ -122,7 +127,8 @@ def _walk(folder: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, int]]:
             if entry.is_dir(follow_symlinks=False):
                 pending.append((f"{prefix}{entry.name}/", Path(entry.path)))
             elif wanted.search(prefix + entry.name) and entry.is_file():
-                yield prefix + entry.name, entry.stat().st_size
+                status = entry.stat()
+                yield prefix + entry.name, status.st_size, status.st_mtime_ns
 
 
 def _bounded(content: bytes, most: int) -> bytes:

@@ -18,7 +18,7 @@ from PIL import Image
 from unweave.data.archive import BROKEN, Files
 from unweave.data.dataset import BytePixels, DatasetEntry, FactorDataset
 from unweave.data.framing import OPTIONS, UNREADABLE, Framing
-from unweave.data.published import PART, marks, place, wants_part
+from unweave.data.published import PART, place, wants_part
 from unweave.data.stored import each, key_of, stored_images
 from unweave.factors import FactorSpace, LabelTable
 from unweave.types import UserError
@@ -64,7 +64,7 @@ def load(name: str, file: Path | None, *, skip: str = "", part: str = "no",
 
     make = each(lambda row: _read(files.read(by_number[numbers[row]]), rules), rules.shape,
                 (*UNREADABLE, *BROKEN), describe)
-    key = key_of(["celeba", _FORMAT, repr(rules), marks(photographs), numbers])
+    key = key_of(["celeba", _FORMAT, repr(rules), files.state])
     stored = stored_images(key, len(numbers), rules.shape, make, label="celeba")
     keep = np.arange(len(numbers))
     if stored.unreadable:
@@ -120,15 +120,17 @@ def read_attributes(path: Path, numbers: list[str]) -> LabelTable:
         raise UserError(f"{path} says {lines[0].strip()} rows and has "
                         f"{sum(bool(line.strip()) for line in lines[2:])}: fetch it again")
     rows = {line.split(maxsplit=1)[0]: line for line in lines[2:] if line.strip()}
-    table = np.empty((len(numbers), len(names)), dtype=np.int64)
-    allowed = {"-1": 0, "1": 1}
-    for i, number in enumerate(numbers):
+    parts = []
+    for number in numbers:
         said = rows.get(number, "").split()[1:]
-        if len(said) != len(names) or any(word not in allowed for word in said):
+        digits = "".join(said).replace("-1", "x")  # one letter a word, 1 or x, if all is well
+        if len(said) != len(names) or len(digits) != len(names) or digits.strip("1x"):
             what = "no row" if number not in rows else "a row that is not one of -1 and 1"
             raise UserError(f"{path} has {what} for {number} with {len(names)} attributes: fetch "
                             "it again")
-        table[i] = [allowed[word] for word in said]
+        parts.append(digits)
+    letters = np.frombuffer("".join(parts).encode(), dtype=np.uint8)
+    table = (letters == ord("1")).astype(np.int64).reshape(len(numbers), len(names))
     return LabelTable(names, table, ("categorical",) * len(names))
 
 

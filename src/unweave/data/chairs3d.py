@@ -17,7 +17,7 @@ import numpy as np
 from unweave.data.archive import BROKEN, Files
 from unweave.data.dataset import BytePixels, DatasetEntry, FactorDataset
 from unweave.data.framing import OPTIONS, UNREADABLE, Framing
-from unweave.data.published import PART, marks, place, some_of, wants_part
+from unweave.data.published import PART, place, some_of, wants_part
 from unweave.data.stored import each, key_of, stored_images
 from unweave.factors import FactorSpace
 from unweave.types import Factors, UserError
@@ -53,7 +53,7 @@ def load(name: str, file: Path | None, *, part: str = "no", **framing: str) -> F
 
     make = each(lambda row: rules.read(io.BytesIO(files.read(names[row]))), rules.shape,
                 (*UNREADABLE, *BROKEN), describe)
-    key = key_of(["chairs3d", _FORMAT, repr(rules), marks(path), names])
+    key = key_of(["chairs3d", _FORMAT, repr(rules), files.state])
     stored = stored_images(key, len(names), rules.shape, make, label="chairs3d")
     if stored.unreadable:
         first = stored.unreadable[min(stored.unreadable)]
