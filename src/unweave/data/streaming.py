@@ -53,6 +53,7 @@ def is_resident(pixels: Pixels, num: int, device: torch.device, wanted: bool | N
     if str(device) in getattr(pixels, "_tensors", ()):
         return True
     needed = num * math.prod(pixels.shape) // (8 if isinstance(pixels, PackedPixels) else 1)
+    needed = getattr(pixels, "num_bytes", needed)  # of pixels that take less than their images
     free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else _free_memory()
     return needed <= free // 2
 
