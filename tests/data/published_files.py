@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 import scipy.io
 from PIL import Image
 
+from unweave.data.shapes3d import SPACE as SHAPES3D
 from unweave.data.smallnorb import HALVES
 
 NORB_MAGIC = {"uint8": 0x1E3D4C55, "int32": 0x1E3D4C54, "int16": 0x1E3D4C56,
@@ -168,7 +170,30 @@ def make_mnist(name: str) -> object:
     return make
 
 
+def shapes3d_labels(index: np.ndarray) -> np.ndarray:
+    """What 3dshapes.h5 says of images: the values of their factors, the shape as a number."""
+    rows = SHAPES3D.factors(index)
+    columns = [np.arange(4) if v.dtype.kind == "U" else v for v in SHAPES3D.values]
+    return np.stack([v[rows[:, k]] for k, v in enumerate(columns)], axis=1).astype(np.float64)
+
+
+def write_shapes3d(path: Path, images: np.ndarray, labels: np.ndarray, **how: object) -> Path:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        file.create_dataset("images", data=images, **how)
+        file.create_dataset("labels", data=labels)
+    return path
+
+
+def make_shapes3d(folder: Path) -> str:
+    index = np.arange(0, len(SHAPES3D), 9999)[::-1]
+    path = write_shapes3d(folder / "3dshapes.h5", noise(len(index), 64, 64, 3),
+                          shapes3d_labels(index), chunks=(10, 64, 64, 3), compression="gzip")
+    return f"shapes3d:{path},part=yes"
+
+
 MAKERS = {
+    "shapes3d": make_shapes3d,
     "smallnorb": make_norb, "smallnorb_instances": make_norb_instances, "cars3d": make_cars,
     "mpi3d_toy": make_mpi3d,
     "mpi3d_realistic": lambda folder: make_mpi3d(folder).replace("_toy", "_realistic"),

@@ -29,6 +29,7 @@ from unweave.data.mpi3d import MPI3D_REAL, MPI3D_REALISTIC, MPI3D_TOY
 from unweave.data.own import HF, IMAGES, NPY, NPZ
 from unweave.data.picture import contact_sheet, factor_walks, save_png
 from unweave.data.shapes3d import SHAPES3D_RENDER
+from unweave.data.shapes3d_file import SHAPES3D
 from unweave.data.smallnorb import SMALLNORB, SMALLNORB_INSTANCES
 from unweave.types import UserError, unknown_name
 
@@ -57,6 +58,7 @@ DATASETS: dict[str, DatasetEntry] = {
     "color_dsprites": COLOR_DSPRITES,
     "noisy_dsprites": NOISY_DSPRITES,
     "scream_dsprites": SCREAM_DSPRITES,
+    "shapes3d": SHAPES3D,
     "shapes3d-render": SHAPES3D_RENDER,
     "images": IMAGES,
     "npz": NPZ,

@@ -130,6 +130,10 @@ SOURCES: dict[str, Source] = {
         file="dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz", licence="Apache-2.0",
         summary="dSprites as published, for `unweave data check` and dsprites:FILE",
         check=holds_images("imgs")),
+    "shapes3d": Source(
+        urls=("https://storage.googleapis.com/3d-shapes/3dshapes.h5",), file="3dshapes.h5",
+        licence="Apache-2.0", summary="3D Shapes, 480,000 images",
+        md5="099a2078d58cec4daad0702c55d06868"),
     "smallnorb": _norb(),
     "cars3d": Source(
         urls=("http://www.scottreed.info/files/nips2015-analogy-data.tar.gz",
