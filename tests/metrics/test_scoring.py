@@ -203,3 +203,18 @@ def test_labels_may_be_unknown_or_quantities():
     assert found[0].value > 0.3
     assert found[0].settings["factor_types"] == ["ordinal", "continuous"]
     assert found[0].settings["num_unknown"][0] > 0
+
+
+@pytest.mark.parametrize(("num", "parts"), [(600, (400, 200)), (20_000, (10_000, 5_000)),
+                                            (3, (2, 1))])
+def test_images_without_factors_never_train_and_test_at_once(num, parts):
+    labels = LabelTable(("odd",), np.arange(num)[:, None] % 2, ("categorical",))
+    plan = plan_scores(FactorSpace.without_factors(num), labels=labels, metrics="attributes")
+    (draw,) = plan.draws
+    assert draw.num_train == parts[0]
+    assert len(draw.points) == len(np.unique(draw.points)) == sum(parts)
+    assert plan.settings[0]["num_train_points"] == parts[0]
+    assert plan.settings[0]["num_test_points"] == parts[1]
+    with pytest.raises(UserError, match="2 images cannot be split"):
+        plan_scores(FactorSpace.without_factors(2), metrics="attributes",
+                    labels=LabelTable(("odd",), np.array([[0], [1]])))

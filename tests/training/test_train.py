@@ -203,8 +203,8 @@ def test_seeds_and_names():
 def test_images_without_factors_train_and_are_scored_by_their_codes(tmp_path, sprites):
     from unweave.data import FactorDataset
     from unweave.data.dataset import BytePixels
-    from unweave.factors import FactorSpace
-    from unweave.report.sheets import traversal_sheet
+    from unweave.factors import FactorSpace, LabelTable
+    from unweave.report.sheets import latent_facts, traversal_sheet
     from unweave.studies.correlations import correlations_of_run
     from unweave.studies.scoring import score_run
 
@@ -220,4 +220,13 @@ def test_images_without_factors_train_and_are_scored_by_their_codes(tmp_path, sp
         score_run(run, metrics=["mig"])
     with pytest.raises(UserError, match="plain has no factors and no labels"):
         correlations_of_run(run)
+    assert traversal_sheet(run).width > 0
+    assert latent_facts(run, num=50)[1].shape == (4, 0)
+    table = sprites.factors(np.arange(256)).astype(np.float64)
+    table[::3, 3] = np.nan
+    run.dataset.labels = LabelTable(("shape", "scale", "x", "y"), table)
+    shared, expected = latent_facts(run)[1], latent_facts(same_run)[1]
+    np.testing.assert_array_equal(shared[:, :3], expected[:, :3])
+    np.testing.assert_allclose(shared[:, 3], expected[:, 3], atol=0.1)
+    assert (shared[:, 3] != expected[:, 3]).any()
     assert traversal_sheet(run).width > 0

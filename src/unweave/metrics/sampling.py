@@ -241,10 +241,19 @@ def draw_split(source: Source, *, num_train_points: int, num_test_points: int) -
     """The draw of a metric that learns from some points and is judged on others.
 
     Given rows stand as they are, the first `num_train` train. If no such number was given, two
-    thirds of them do, in an order that the seed makes.
+    thirds of them do, in an order that the seed makes. Of images without factors none is drawn
+    twice: what trained must not test. If there are too few, they are shared out in proportion.
     """
     _at_least(num_train_points, 2, "num_train_points")
     _at_least(num_test_points, 1, "num_test_points")
+    if isinstance(source, SpaceSource) and not source.space.has_factors:
+        rng = numpy_generator(source.seed, Purpose.EVALUATION, SPLIT)
+        wanted, held = num_train_points + num_test_points, len(source.space)
+        if held < 3:
+            raise UserError(f"{held} images cannot be split into some that train and others that "
+                            "test: at least 3 are needed")
+        num_train = min(num_train_points, max(2, held * num_train_points // wanted))
+        return Draw(rng.permutation(held)[:wanted], num_train=min(num_train, held - 1))
     if isinstance(source, SpaceSource):
         return Draw(source.points(num_train_points + num_test_points), num_train=num_train_points)
     points = source.points(None)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from unweave.metrics.arrays import as_labels
 from unweave.metrics.information import discretise, entropy, mutual_information
 from unweave.random import Purpose, numpy_generator
 from unweave.training import Run
@@ -47,15 +48,23 @@ def grid(rows: Sequence[np.ndarray], labels: Sequence[tuple[str, str]], *, title
 
 def latent_facts(run: Run, *, num: int = 4000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """KL of each code in nats `[code]`, and its mutual information with each factor as a share of
-    the factor's entropy `[code, factor]`, from `num` images of the run's data set; no columns where
-    it has no factors.
+    the factor's entropy `[code, factor]`, from `num` images of the run's data set. Where it has no
+    factors, labels take their place; there are no columns where it has neither.
     """
-    index = run.dataset.space.draw(num, numpy_generator(seed, Purpose.EVALUATION))
-    codes, factors = run.encode_at(index, seed=seed), run.dataset.factors(index)
-    if not factors.size:
-        return run.kl_at(index, seed=seed), np.zeros((codes.shape[1], 0))
-    shared = mutual_information(discretise(codes, 20, run.num_values), factors)
-    return run.kl_at(index, seed=seed), shared / np.maximum(entropy(factors), 1e-12)
+    dataset = run.dataset
+    index = dataset.space.draw(num, numpy_generator(seed, Purpose.EVALUATION))
+    codes, factors = run.encode_at(index, seed=seed), dataset.factors(index)
+    if (labels := dataset.labels) is not None:
+        factors = as_labels(labels.values[index], None, labels.types or None).classes
+    bins = discretise(codes, 20, run.num_values)
+    shared = np.zeros((codes.shape[1], factors.shape[1]))
+    for k, column in enumerate(factors.T):
+        known = column >= 0
+        if known.any():
+            column = column[known, None]
+            shared[:, k] = (mutual_information(bins[known], column)[:, 0]
+                            / np.maximum(entropy(column)[0], 1e-12))
+    return run.kl_at(index, seed=seed), shared
 
 
 def traversal_sheet(run: Run, *, image: np.ndarray | None = None, span: float = 2.0,
@@ -65,11 +74,12 @@ def traversal_sheet(run: Run, *, image: np.ndarray | None = None, span: float = 
     Beside each row: the latent's KL, and the factor it shares most information with.
     """
     kl, shared = latent_facts(run, seed=seed)
+    names = run.dataset.space.names if run.dataset.labels is None else run.dataset.labels.names
     order = np.argsort(-kl)
     labels = []
     for j in order:
         k = int(shared[j].argmax()) if shared.shape[1] else -1
-        follows = (f"{run.dataset.space.names[k]} ({shared[j, k]:.0%})"
+        follows = (f"{names[k]} ({shared[j, k]:.0%})"
                    if kl[j] >= 0.1 and k >= 0 and shared[j, k] >= 0.05
                    else "unused" if kl[j] < 0.1 else "")
         kind = "c" if run.num_values[j] else "z"
