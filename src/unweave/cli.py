@@ -130,6 +130,8 @@ def score(
         "factor, with commas; inferred where nothing is said.")] = None,
     votes: Annotated[int | None, typer.Option(
         help="Train votes of the FactorVAE score (half as many test): a quick look.")] = None,
+    cells: Annotated[str, typer.Option(
+        help="For runs with combinations left out: all, seen or unseen ones.")] = "all",
     as_json: Json = False,
 ) -> None:
     """Score a run on its data set, or codes against factors.
@@ -153,14 +155,15 @@ def score(
         return
     everything = []
     for run in _runs_in(target):
-        found = score_run(run, metrics=metrics, convention=convention, seed=seed, progress=None,
-                          **overrides)
+        found = score_run(run, metrics=metrics, convention=convention, seed=seed, cells=cells,
+                          progress=None, **overrides)
         store_scores(run, found)
         records = score_records(found, run_id=run.run_id)
         everything += records
         if not as_json:
             print_records(records, SCORE_COLUMNS, as_json=False,
-                          title=f"{run.run_id} on {run.dataset.name} ({convention})")
+                          title=f"{run.run_id} on {run.dataset.name}"
+                          f"{'' if cells == 'all' else f', {cells} cells'} ({convention})")
     if as_json:
         print_records(everything, SCORE_COLUMNS, as_json=True)
 

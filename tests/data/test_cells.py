@@ -1,14 +1,17 @@
 """Correlated and incomplete training: how often each cell is drawn, and what may be said."""
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 
+import unweave
 from small import same, small_plan
 from unweave.data import load_data
 from unweave.data.cells import TrainingCells, training_cells
 from unweave.factors import FactorSpace
-from unweave.random import Purpose, Streams
+from unweave.random import Purpose, Streams, numpy_generator
+from unweave.studies.scoring import score_run, store_scores
 from unweave.training import train_runs
 from unweave.types import UserError
 
@@ -96,3 +99,38 @@ def test_a_run_keeps_its_cells_in_its_name(monkeypatch):
     assert same(train_runs([config], out=None, device="cpu")[0], resident)
     plain = train_runs([config.replace(data="dsprites")], out=None, device="cpu")[0]
     assert not same(plain, resident)
+
+
+def test_scores_of_seen_and_unseen_cells(sprites, tmp_path):
+    options = {"leave_out": "scale:1+position_x:4-7"}
+    data = sprites.trained_on(training_cells(sprites.space, options))
+    run = train_runs(small_plan(architecture="conv64-small"), out=tmp_path, device="cpu",
+                     datasets={"sprites": data})[0]
+    seen, unseen = data.part("seen"), data.part("unseen")
+    assert (len(seen[0]), len(unseen[0])) == (192, 64)
+    assert np.array_equal(data.factors(unseen[1]), unseen[0].factors(np.arange(64)))
+    assert set(data.factors(unseen[1])[:, 1]) == {1}
+    found = {cells: score_run(run, metrics=["mig", "modularity"], cells=cells, num_points=3000)
+             for cells in ("all", "seen", "unseen")}
+    rows = {cells: scores[0].num_rows for cells, scores in found.items()}
+    assert rows == {"all": 256, "seen": 192, "unseen": 64}
+    assert found["unseen"][0].settings["cells"] == "unseen"
+    assert "cells" not in found["all"][0].settings
+    # By hand: the codes of the unseen images alone.
+    codes = run.encode_at(unseen[1])
+    index = unseen[0].draw(3000, numpy_generator(0, Purpose.EVALUATION, 0))
+    factors = unseen[0].factors(index)[:, [0, 2, 3]]  # scale is constant there
+    plain = unweave.score(codes[index], factors, metrics=["mig"])
+    assert found["unseen"][0].value == pytest.approx(plain["mig"], abs=1e-9)
+    for scores in found.values():
+        store_scores(run, scores)
+    stored = pq.read_table(run.folder / "scores.parquet").to_pylist()
+    assert sum(row["key"] == "mig" for row in stored) == 3
+
+
+def test_parts_that_are_not_there(sprites):
+    with pytest.raises(UserError, match="sees every combination"):
+        sprites.part("unseen")
+    with pytest.raises(UserError, match="unknown part of a data set 'held'"):
+        sprites.part("held")
+    assert sprites.part("seen")[0] is sprites.space

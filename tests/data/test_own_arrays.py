@@ -133,6 +133,16 @@ def test_files_that_are_cut_short(tmp_path):
         load_data("npz:nowhere.npz")
 
 
+@pytest.mark.parametrize("shape", [(10**9, 9, 9, 3), (9, 10**6, 10**6), (2**40, 2**30, 2**30)])
+def test_a_header_that_promises_too_much_is_not_believed(tmp_path, shape):
+    with (tmp_path / "a.npy").open("wb") as file:
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "|u1", "fortran_order": False, "shape": shape})
+        file.write(bytes(1000))
+    with pytest.raises(UserError, match=r"cannot be read .*the images end early"):
+        load_data(f"npy:{tmp_path / 'a.npy'}")
+
+
 @settings(max_examples=60, deadline=None)
 @given(cut=st.integers(0, 300), place=st.integers(0, 299), byte=st.integers(0, 255))
 def test_damaged_headers_never_crash(tmp_path_factory, cut, place, byte):

@@ -8,6 +8,7 @@ are never opened.
 
 from __future__ import annotations
 
+import math
 import tokenize
 import zipfile
 import zlib
@@ -32,7 +33,8 @@ _FORMAT = 1
 _WANTED = ("[image, height, width] or [image, height, width, channel] of bytes, booleans or "
            "fractions in [0, 1]")
 _BROKEN = (OSError, ValueError, EOFError, zipfile.BadZipFile, NotImplementedError, SyntaxError,
-           RuntimeError, tokenize.TokenError, zlib.error)
+           RuntimeError, tokenize.TokenError, zlib.error, TypeError, KeyError, OverflowError,
+           MemoryError)
 
 
 def read_array(file: Path, options: dict[str, str]) -> StoredImages:
@@ -89,6 +91,8 @@ def _read_stream(stream: Any, file: Path, name: str, what: str,
         hint = "; add axes=chw if channels come first" if len(shape) == 4 and shape[1] < 5 else ""
         raise UserError(f"{what} has the shape {list(shape)}: images are {_WANTED}, with 1, 3 or 4 "
                         f"channels{hint}")
+    if _length(file, name) - stream.tell() < math.prod(shape) * dtype.itemsize:
+        raise EOFError("the images end early")  # before anybody makes room for them
     if fortran:
         raise UserError(f"{what} is stored column by column: save numpy.ascontiguousarray of it")
     white = _white(what, dtype, options)
@@ -97,7 +101,7 @@ def _read_stream(stream: Any, file: Path, name: str, what: str,
         mapped = np.load(file, mmap_mode="c", allow_pickle=False)
         _not_dark(what, mapped[:512], options)
         return StoredImages(mapped.reshape(shape[0], *framing.shape), {})
-    row = int(np.prod(shape[1:]))
+    row = math.prod(shape[1:])
     read = _reader(stream, row * dtype.itemsize)
 
     def make(first: int, stop: int) -> tuple[np.ndarray, Unreadable]:
@@ -141,6 +145,14 @@ def _member(file: Path, wanted: str | None) -> str:
         raise UserError(f"{file} holds {len(fitting)} arrays that could be images "
                         f"({', '.join(fitting or held) or 'nothing'}): say which, array=NAME")
     return fitting[0]
+
+
+def _length(file: Path, name: str) -> int:
+    """Bytes of an array with its header."""
+    if not name:
+        return file.stat().st_size
+    with zipfile.ZipFile(file) as archive:
+        return archive.getinfo(f"{name}.npy").file_size
 
 
 def _stream(file: Path, name: str) -> Any:

@@ -11,31 +11,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
-from weakref import WeakValueDictionary
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from unweave.data.cells import DrawIndex, TrainingCells, uniform_draw
+from unweave.data.pixels import BytePixels, Gather, PackedPixels, Pixels
 from unweave.factors import FactorSpace, LabelTable
-from unweave.random import Purpose, Streams, has_triton
+from unweave.random import Purpose, Streams
 from unweave.types import (
     Factors,
     ImageArray,
     ImageBatch,
     IndexArray,
     IndexBatch,
-    Int,
     UInt8,
     UserError,
+    unknown_name,
 )
 
 if TYPE_CHECKING:
     from unweave.data.streaming import StreamedImages
+
+__all__ = ["BytePixels", "DatasetEntry", "Draw", "FactorDataset", "Gather", "Observe",
+           "PackedPixels", "Pixels", "ResidentImages", "table_dataset"]
 
 Draw = Callable[..., Tensor]
 """`draw(*shape)` gives uniform numbers in [0, 1), `[*stack, *shape]`, of the runs' own streams."""
@@ -43,123 +46,9 @@ Draw = Callable[..., Tensor]
 Observe = Callable[[Tensor, Draw], Tensor]
 """Stored images `[*stack, batch, height, width, channel]` in [0, 1] to a sample of them."""
 
-Gather = Callable[[Tensor], Tensor]
-"""Index `[*stack, batch]` to stored images `[*stack, batch, height, width, channel]` in [0, 1]."""
+PARTS = ("all", "seen", "unseen")
 
 _CHUNK = 256
-_UPLOAD = 8192
-
-
-@runtime_checkable
-class Pixels(Protocol):
-    """Stored images: one for each index, or as many for each as the data set says."""
-
-    shape: tuple[int, int, int]
-
-    def rows(self, index: IndexArray) -> ImageArray:
-        """The stored images at `index`, as bytes."""
-        ...
-
-    def gather_on(self, device: torch.device) -> Gather:
-        """A function on that device from an index tensor to float images in [0, 1]."""
-        ...
-
-
-class PackedPixels:
-    """Binary images, a bit a pixel, most significant bit first; the width is a multiple of 8.
-
-    `whole()` makes all of them, `some(index)` a few without making the rest.
-    """
-
-    def __init__(self, height: int, width: int, whole: Callable[[], np.ndarray],
-                 some: Callable[[IndexArray], np.ndarray] | None = None) -> None:
-        self.shape = (height, width, 1)
-        self._whole, self._some = whole, some or (lambda index: whole()[index])
-        # Weak: the copy on a device lives as long as somebody trains from it.
-        self._tensors: WeakValueDictionary[str, Tensor] = WeakValueDictionary()
-
-    def rows(self, index: IndexArray) -> ImageArray:
-        """The stored images at `index`: 0 or 255."""
-        bits = np.unpackbits(self._some(index), axis=-1)
-        return (bits * np.uint8(255)).reshape(len(index), *self.shape)
-
-    def gather_on(self, device: torch.device) -> Gather:
-        """Gather and unpack on the device: tensor operations alone, so a CUDA graph can hold it."""
-        packed = self._tensors.get(str(device))
-        if packed is None:
-            packed = torch.from_numpy(self._whole()).flatten(1).to(device)
-            self._tensors[str(device)] = packed
-        if device.type == "cuda" and has_triton():
-            # Zeros and ones need no more than bfloat16, whatever they are computed with.
-            return partial(_gather_on_gpu, packed, self.shape, True, torch.bfloat16)
-        # A byte of the packed row stands for eight pixels, which travel as one int64 of eight
-        # bytes: a quarter of the time of shifting and masking on a CPU.
-        table = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).view(np.int64)[:, 0]
-        eight = torch.from_numpy(table.copy()).to(device)
-        shape = self.shape
-
-        def gather(index: Tensor) -> Tensor:
-            rows = packed.index_select(0, index.reshape(-1)).reshape(-1)
-            pixels = eight.index_select(0, rows.to(torch.int32)).view(torch.uint8)
-            return pixels.to(torch.float32).reshape(*index.shape, *shape)
-
-        return gather
-
-
-class BytePixels:
-    """Images in memory or mapped from a file, a byte for each pixel and channel.
-
-    `order` has the row of each index, where that is not the index itself.
-    """
-
-    def __init__(self, images: ImageArray,
-                 order: Int[np.ndarray, " index"] | None = None) -> None:
-        self.shape = tuple(int(s) for s in images.shape[1:])
-        self.is_mapped = isinstance(images, np.memmap)
-        self._images, self._order = np.ascontiguousarray(images), order
-        self._tensors: WeakValueDictionary[str, Tensor] = WeakValueDictionary()
-
-    def rows(self, index: IndexArray) -> ImageArray:
-        """The stored images at `index`."""
-        # take, as plain indexing keeps other threads waiting while it copies.
-        return np.take(self._images, index if self._order is None else self._order[index], axis=0)
-
-    def gather_on(self, device: torch.device) -> Gather:
-        """Gather on the device and divide by 255."""
-        stored = self._tensors.get(str(device))
-        if stored is None:
-            stored = self._stored_on(device)
-            self._tensors[str(device)] = stored
-        if device.type == "cuda" and has_triton():
-            return partial(_gather_on_gpu, stored, self.shape, False, torch.float32)
-        shape = self.shape
-        order = None if self._order is None or device.type != "cpu" else torch.from_numpy(
-            self._order)
-
-        def gather(index: Tensor) -> Tensor:
-            flat = index.reshape(-1)
-            rows = stored.index_select(0, flat if order is None else order.index_select(0, flat))
-            return (rows.to(torch.float32) / 255.0).reshape(*index.shape, *shape)
-
-        return gather
-
-    def _stored_on(self, device: torch.device) -> Tensor:
-        """The images on a device in the order of the index; on a CPU as they lie."""
-        if self._order is None or device.type == "cpu":
-            images = self._images if self._images.flags.writeable else self._images.copy()
-            return torch.from_numpy(images).to(device)
-        stored = torch.empty(len(self._order), *self.shape, dtype=torch.uint8, device=device)
-        for start in range(0, len(stored), _UPLOAD):
-            part = self._order[start:start + _UPLOAD]
-            stored[start:start + len(part)] = torch.from_numpy(np.take(self._images, part, axis=0))
-        return stored
-
-
-def _gather_on_gpu(stored: Tensor, shape: tuple[int, int, int], packed: bool, dtype: torch.dtype,
-                   index: Tensor) -> Tensor:
-    from unweave.kernels.gather import gather
-
-    return gather(stored, index, shape, packed=packed, dtype=dtype)
 
 
 class ResidentImages:
@@ -279,6 +168,26 @@ class FactorDataset:
     def num_training(self) -> int:
         """How many of its indices training may see."""
         return len(self) if self.cells is None else len(self.cells)
+
+    def part(self, cells: str) -> tuple[FactorSpace, IndexArray]:
+        """The space of `all` indices, of those `seen` in training or of the `unseen`; their index.
+
+        Seen is what training may draw, however rarely.
+        """
+        if cells not in PARTS:
+            raise unknown_name("part of a data set", cells, PARTS)
+        index = np.arange(len(self))
+        if self.cells is not None and cells != "all":
+            index = np.flatnonzero(self.cells.seen == (cells == "seen"))
+        elif cells == "unseen":
+            index = index[:0]
+        if len(index) == 0:
+            raise UserError(f"training on {self.name} sees every combination: there are no unseen "
+                            "ones; leave some out with leave_out=FACTOR:CLASSES")
+        if len(index) == len(self):
+            return self.space, index
+        grid = index if self.space.cells is None else self.space.cells[index]
+        return replace(self.space, cells=grid, _by_value={}), index
 
     def draw_on(self, device: torch.device) -> DrawIndex:
         """How training draws an index on a device."""

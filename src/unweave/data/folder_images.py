@@ -25,7 +25,7 @@ def list_pictures(folder: Path) -> list[tuple[str, int, int]]:
         kind = "is a file, not a folder" if folder.exists() else "does not exist"
         raise UserError(f"{folder} {kind}: give the folder with the pictures, images:FOLDER")
     Image.init()
-    endings = set(Image.registered_extensions())
+    endings = {ending.removeprefix(".") for ending in Image.registered_extensions()}
     found: list[tuple[str, int, int]] = []
     pending = [("", str(folder))]
     while pending:
@@ -40,7 +40,8 @@ def list_pictures(folder: Path) -> list[tuple[str, int, int]]:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 pending.append((f"{prefix}{entry.name}/", entry.path))
-            elif os.path.splitext(entry.name)[1].lower() in endings and entry.is_file():
+            elif (entry.name.rpartition(".")[2].lower() in endings and "." in entry.name
+                  and entry.is_file()):
                 status = entry.stat()
                 found.append((prefix + entry.name, status.st_size, status.st_mtime_ns))
     if not found:

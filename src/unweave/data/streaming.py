@@ -21,7 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unweave.data.dataset import Draw, Observe, PackedPixels, Pixels
+from unweave.data.dataset import Draw, Observe
+from unweave.data.pixels import BytePixels, PackedPixels, Pixels, as_floats
 from unweave.types import ImageBatch, IndexBatch, UserError
 
 Indices = Callable[[int, int], Tensor]
@@ -31,6 +32,9 @@ the host."""
 DEPTH = 8
 """Batches that are ready ahead of time."""
 
+GPU_SHARE, CPU_SHARE = 0.3, 0.5
+"""Of the free memory, for resident images. The rest of a GPU is what stacks of runs count on."""
+
 _BLOCK = 32
 """Steps whose indices are made at once: many small tensor operations cost more than a large one."""
 
@@ -38,7 +42,7 @@ _PATIENCE = 0.2  # seconds between looks at whether anybody still wants the batc
 
 
 def is_resident(pixels: Pixels, num: int, device: torch.device, wanted: bool | None) -> bool:
-    """Whether images go onto a device: if they take at most half of what is free there.
+    """Whether images go onto a device: if they take at most a share of what is free there.
 
     On a CPU images in memory are there already, and those in a file are mapped.
     """
@@ -54,8 +58,9 @@ def is_resident(pixels: Pixels, num: int, device: torch.device, wanted: bool | N
         return True
     needed = num * math.prod(pixels.shape) // (8 if isinstance(pixels, PackedPixels) else 1)
     needed = getattr(pixels, "num_bytes", needed)  # of pixels that take less than their images
-    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else _free_memory()
-    return needed <= free // 2
+    if device.type == "cuda":
+        return needed <= GPU_SHARE * torch.cuda.mem_get_info(device)[0]
+    return needed <= CPU_SHARE * _free_memory()
 
 
 def _free_memory() -> int:
@@ -102,6 +107,7 @@ class Feed:
                        for _ in range(DEPTH)]
         self._copied = [torch.cuda.Event() if pinned else None for _ in range(DEPTH)]
         self._next: int | None = None
+        self._shown: int | None = None
         self._thread: threading.Thread | None = None
         self._stop: Callable[[], object] = lambda: None
 
@@ -120,11 +126,16 @@ class Feed:
         if isinstance(slot, BaseException):
             self._next = None
             raise slot
-        self._buffer.copy_(self._slots[slot], non_blocking=True)
         event = self._copied[slot]
-        if event is not None:
+        if event is None:
+            # On the host the slot itself will do; the one before it is free now.
+            if self._shown is not None:
+                self._free.put(self._shown)
+            self._buffer, self._shown = self._slots[slot], slot
+        else:
+            self._buffer.copy_(self._slots[slot], non_blocking=True)
             event.record()
-        self._free.put(slot)
+            self._free.put(slot)
         self._next = step + 1
 
     def batch(self, draw: Draw | None = None) -> ImageBatch:
@@ -136,6 +147,7 @@ class Feed:
         if self._thread is not None:
             self._thread.join()  # it may be filling a slot, and the slots stay the same
         stopped = threading.Event()
+        self._shown = None
         self._ready: queue.Queue[int | BaseException] = queue.Queue()
         self._free: queue.Queue[int] = queue.Queue()
         for slot in range(DEPTH):
@@ -167,7 +179,10 @@ def _gather(pixels: Pixels, indices: Indices, step: int, slots: list[Tensor],
             event = copied[slot]
             if event is not None:
                 event.synchronize()
-            arrays[slot][...] = pixels.rows(block[step - first])
+            if isinstance(pixels, BytePixels):
+                pixels.rows_into(block[step - first], arrays[slot])
+            else:
+                arrays[slot][...] = pixels.rows(block[step - first])
             ready.put(slot)
             step += 1
     except BaseException as error:
@@ -175,7 +190,7 @@ def _gather(pixels: Pixels, indices: Indices, step: int, slots: list[Tensor],
 
 
 def _seen(stored: Tensor, observe: Observe | None, draw: Draw | None) -> Tensor:
-    images = stored.to(torch.float32) / 255.0
+    images = as_floats(stored)
     if observe is None:
         return images
     if draw is None:

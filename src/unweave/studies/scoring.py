@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,12 @@ _KEY = ("run_id", "key", "convention", "version", "seed", "settings")
 
 
 def score_run(run: Run, *, metrics: Sequence[str] | None = None, convention: str = "study2019",
-              seed: int = 0, progress: bool | None = False, **overrides: Any) -> list[Score]:
+              seed: int = 0, cells: str = "all", progress: bool | None = False,
+              **overrides: Any) -> list[Score]:
     """Scores of a run on its data set, with intervals, floor and ceiling.
+
+    A run that was trained with combinations left out is scored on `all` of them, or on those
+    `seen` or `unseen` in training alone; the settings of a score then say `cells`.
 
     Most are scores of its mean codes; one encoding also serves those that look at the posterior.
     `progress=None` shows how the encoding gets on, as training does. `overrides` change settings of
@@ -36,13 +40,19 @@ def score_run(run: Run, *, metrics: Sequence[str] | None = None, convention: str
         raise UserError(f"{run.run_id} diverged at step {run.info['diverged_at']}: "
                         "it has no codes to score")
 
+    space, rows = run.dataset.part(cells)
+
     def encode(index: np.ndarray) -> Encoding:
+        index = rows[index]
         with display(progress) as listener:
             encoded = Encoded(run, index, seed=seed, listener=listener)
         return Encoding(**{field.name: getattr(encoded, field.name) for field in fields(Encoding)})
 
-    return score_dataset(encode, run.dataset.space, labels=run.dataset.labels, metrics=metrics,
-                         convention=convention, seed=seed, num_values=run.num_values, **overrides)
+    found = score_dataset(encode, space, labels=run.dataset.labels, metrics=metrics,
+                          convention=convention, seed=seed, num_values=run.num_values, **overrides)
+    if cells == "all":
+        return found
+    return [replace(score, settings=score.settings | {"cells": cells}) for score in found]
 
 
 def store_scores(run: Run, scores: Sequence[Score]) -> Path | None:

@@ -122,7 +122,8 @@ class Stack:
         name = torch.cuda.get_device_name(self.device) if self.on_gpu else "the CPU"
         path = {"triton": "Triton kernels", "cpu": "oneDNN", "general": "plain tensor operations"}
         graph = ", a step as one CUDA graph" if self.on_gpu else ""
-        return f"on {name} by {path[self.path]}{graph}, {self.configs[0].precision}"
+        fed = ", images fed from the host" if self._feeds else ""
+        return f"on {name} by {path[self.path]}{graph}{fed}, {self.configs[0].precision}"
 
     def _draw(self, purpose: Purpose, make: Callable[[Streams, Tensor], Tensor]) -> Tensor:
         """Random numbers of this step; on a CPU cut from a block that was made for several."""
@@ -253,7 +254,9 @@ class Stack:
         """Record a step; recording does not execute it."""
         graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize(self.device)
-        with torch.cuda.graph(graph):
+        # Threads that feed images wait for events meanwhile, which a global capture forbids.
+        mode = "thread_local" if self._feeds else "global"
+        with torch.cuda.graph(graph, capture_error_mode=mode):
             self._step_and_sum()
         self._graph = graph
 
