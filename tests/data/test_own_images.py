@@ -2,6 +2,7 @@
 
 import sys
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -256,3 +257,10 @@ def test_names_that_runs_store(folder, monkeypatch):
     assert absolute_spec("images:mine,size=32,crop=none") == f"images:{folder},crop=none,size=32"
     assert absolute_spec("hf:ylecun/mnist,split=test") == "hf:ylecun/mnist,split=test"
     assert absolute_spec("hf:mine") == f"hf:{folder}"
+
+
+def test_reading_leaves_warnings_as_they_were(folder):
+    save_pictures(folder, pictures(60), "{:02d}.jpg")
+    before = list(warnings.filters)
+    load_data(f"images:{folder},size=8")
+    assert list(warnings.filters) == before

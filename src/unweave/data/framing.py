@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import re
 import struct
-import warnings
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -97,16 +96,13 @@ class Framing:
 
     def read(self, file: Path | io.BytesIO) -> UInt8[np.ndarray, "height width channel"]:
         """A picture from a file of any format that Pillow knows. Raises one of `UNREADABLE`."""
-        with warnings.catch_warnings():
-            # Pillow warns of large pictures and of odd metadata; the first are refused below.
-            warnings.simplefilter("ignore")
-            with Image.open(file) as picture:
-                width, height = picture.size
-                if width * height > MAX_PIXELS:
-                    raise ValueError(f"{width} x {height} pixels are more than the "
-                                     f"{MAX_PIXELS:,} that are allowed")
-                picture.load()
-                return self.apply(ImageOps.exif_transpose(picture))
+        with Image.open(file) as picture:
+            width, height = picture.size
+            if width * height > MAX_PIXELS:
+                raise ValueError(f"{width} x {height} pixels are more than the {MAX_PIXELS:,} that "
+                                 "are allowed")
+            picture.load()
+            return self.apply(ImageOps.exif_transpose(picture))
 
     def apply(self, picture: Image.Image) -> UInt8[np.ndarray, "height width channel"]:
         """A decoded picture: colour first, then the crop, then the size."""

@@ -17,6 +17,7 @@ import os
 import shutil
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -199,8 +200,6 @@ def each(row_of: Callable[[int], np.ndarray], shape: tuple[int, int, int], error
     """A `Make` that reads images one by one, on all cores: Pillow decodes without the GIL."""
     from concurrent.futures import ThreadPoolExecutor
 
-    pool = ThreadPoolExecutor(min(os.cpu_count() or 1, 16))
-
     def make(start: int, stop: int) -> tuple[np.ndarray, Unreadable]:
         images = np.zeros((stop - start, *shape), dtype=np.uint8)
         bad: Unreadable = {}
@@ -211,7 +210,11 @@ def each(row_of: Callable[[int], np.ndarray], shape: tuple[int, int, int], error
             except errors as error:
                 bad[row] = describe(row, error)
 
-        list(pool.map(read, range(start, stop)))
+        # Pillow warns of odd metadata. Filters belong to the whole process: set here once, and not
+        # by each thread.
+        with (warnings.catch_warnings(action="ignore"),
+              ThreadPoolExecutor(min(os.cpu_count() or 1, 16)) as pool):
+            list(pool.map(read, range(start, stop)))
         return images, dict(sorted(bad.items()))
 
     return make
