@@ -154,6 +154,7 @@ def main() -> None:
             "DataLoader, array": loader_batches(Array(decoded), device),
             "resident, packed": resident_batches(load_data("dsprites"), device),
             "resident, bytes": resident_batches(data, device),
+            "resident, rendered": resident_batches(load_data("shapes3d-render"), device),
             "streamed": streamed_batches(data, device),
         }
         found: dict[str, list[float]] = {kind: [] for kind in kinds}
