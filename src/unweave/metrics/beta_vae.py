@@ -25,13 +25,14 @@ from unweave.metrics.machines import fit_machines
 from unweave.metrics.record import Key, Metric, accepted
 from unweave.metrics.sampling import draw_pairs
 from unweave.metrics.softmax import fit_multinomial
+from unweave.metrics.threads import available_threads, side_by_side
 from unweave.types import Codes, Float, Int, Range, UserError, unknown_name
 
 CLASSIFIERS = {"one_vs_rest": fit_one_vs_rest, "multinomial": fit_multinomial,
                "svm": fit_machines, "adagrad": fit_adagrad}
 
-MANY_LATENTS = 64
-"""Beyond this a compiled loop is faster than numpy."""
+MANY_LATENTS, MANY_VALUES = 64, 1 << 20
+"""Beyond these a compiled loop pays: of latents, or of (point, pair, latent) triples."""
 
 VALUES_AT_ONCE = 1 << 16
 """Points are made in pieces of about this many (point, latent) pairs, which fit the cache."""
@@ -83,10 +84,14 @@ def mean_differences(codes: Codes, pairs: Int[np.ndarray, "point pair two"],
     """Mean absolute difference of the two codes of each pair, for each point and latent."""
     differences = np.empty((len(pairs), codes.shape[1]))
     codes = np.ascontiguousarray(codes)
-    if codes.shape[1] > MANY_LATENTS:
+    if codes.shape[1] > MANY_LATENTS or pairs.size * codes.shape[1] > MANY_VALUES:
         told = np.zeros(codes.shape[1], dtype=bool)
         told[categorical] = True
-        compiled(_apart)(codes, pairs, told, differences)
+        loop = compiled(_apart)
+        pieces = np.array_split(np.arange(len(pairs)), available_threads())
+        side_by_side(lambda p: loop(codes, pairs[p[0]:p[-1] + 1], told,
+                                    differences[p[0]:p[-1] + 1]),
+                     [piece for piece in pieces if len(piece)])
         return differences
     piece = max(1, VALUES_AT_ONCE // codes.shape[1])
     for start in range(0, len(pairs), piece):

@@ -23,6 +23,7 @@ from unweave.metrics.arrays import ArrayLike, as_array, as_codes, as_num_values,
 from unweave.metrics.compiled import compiled
 from unweave.metrics.record import Key, Metric
 from unweave.metrics.sampling import draw_votes
+from unweave.metrics.threads import available_threads, side_by_side
 from unweave.types import Codes, Float, Int, Range, UserError
 
 RATIOS_AT_ONCE = 1 << 23
@@ -31,8 +32,8 @@ RATIOS_AT_ONCE = 1 << 23
 LARGEST = 1e150
 """Codes beyond this cannot be squared."""
 
-MANY_LATENTS = 64
-"""Beyond this a compiled loop is faster than numpy."""
+MANY_LATENTS, MANY_VALUES = 64, 1 << 20
+"""Beyond these a compiled loop pays: of latents, or of (vote, member, latent) triples."""
 
 VALUES_AT_ONCE = 1 << 18
 """Votes are counted in pieces of about this many (vote, latent) pairs, which fit the cache."""
@@ -93,11 +94,13 @@ def group_variances(codes: Codes, groups: Int[np.ndarray, "group member"],
     variance 0 exactly, and no array of [group, member, latent] is ever made.
     """
     num_groups, size = groups.shape
-    if codes.shape[1] > MANY_LATENTS:
-        variances = np.empty((num_groups, codes.shape[1]))
-        compiled(_spread)(np.ascontiguousarray(codes), groups, variances)
-        return variances
     variances = np.empty((num_groups, codes.shape[1]))
+    if codes.shape[1] > MANY_LATENTS or groups.size * codes.shape[1] > MANY_VALUES:
+        whole, loop = np.ascontiguousarray(codes), compiled(_spread)
+        pieces = np.array_split(np.arange(num_groups), available_threads())
+        side_by_side(lambda p: loop(whole, groups[p[0]:p[-1] + 1], variances[p[0]:p[-1] + 1]),
+                     [piece for piece in pieces if len(piece)])
+        return variances
     piece = max(1, VALUES_AT_ONCE // codes.shape[1])
     for start in range(0, num_groups, piece):
         rows = np.ascontiguousarray(groups[start:start + piece].T)
