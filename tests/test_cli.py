@@ -20,7 +20,8 @@ def run(capsys, *arguments):
 
 
 COMMANDS = ["train", "score", "udr", "correlations", "methods", "architectures", "metrics",
-            "datasets", "demo", "data list", "data show", "data fetch", "data check"]
+            "datasets", "demo", "data list", "data show", "data fetch", "data check",
+            "study import published", "study analyse", "compare", "select"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -69,6 +70,10 @@ def test_version(capsys):
     ("score /no/such/folder", "neither a run folder"),
     ("udr /no/such/folder", "neither a run folder"),
     ("correlations /no/such/folder", "is not a folder"),
+    ("compare runs/ID --store /no/store", "there is no store at"),
+    ("select /no/store", "there is no store at"),
+    ("study analyse /no/store", "there is no store at"),
+    ("study import published --file /no/file.csv --store s", "/no/file.csv does not exist"),
     ("data show nothing", "unknown data set"),
     ("data fetch nothing", "nothing"),
     ("data check dsprites --file /no/file.npz", "/no/file.npz"),

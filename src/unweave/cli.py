@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unweave.commands.answers import analyse, compare, import_app, select
 from unweave.commands.study import study_app
 from unweave.version import __version__
 
@@ -25,6 +26,10 @@ app = typer.Typer(help="Train, measure and compare disentangled representations.
 data_app = typer.Typer(help="Data sets: list, show, fetch, check.", **_MARKUP)
 app.add_typer(data_app, name="data")
 app.add_typer(study_app, name="study")
+study_app.add_typer(import_app, name="import")
+study_app.command("analyse")(analyse)
+app.command()(compare)
+app.command()(select)
 
 # ClickException, two steps above BadParameter: some releases of typer carry click inside, others
 # depend on it, and this name is right for both.
