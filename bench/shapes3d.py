@@ -185,7 +185,7 @@ def main() -> None:
     parser.add_argument("--sheet", type=Path)
     options = parser.parse_args()
     with_labels, without = labelled(options.folder), unlabelled(options.folder)
-    half = {"fitted too": slice(0, None, 2), "held out": slice(1, None, 2)}
+    half = {"fitted too": slice(0, None, 2), "not fitted": slice(1, None, 2)}
     print("| pictures | | silhouettes | worst | single pixels | colour | worst |")
     print("|---|---|---|---|---|---|---|")
     for name, (images, rows) in {"53 labelled": with_labels, **{

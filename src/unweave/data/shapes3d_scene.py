@@ -8,9 +8,10 @@ The light is that of a fixed-function renderer: ambient, a headlight that shines
 axis, and a spot lamp that hangs above the room and points straight down, the only one that casts
 shadows. Objects have a sheen, a constant added where the lamp reaches them.
 
-The numbers of `Room` were fitted to public pictures of the data set (`bench/shapes3d.py --fit`):
-Gauss-Newton steps on the difference of the colours, then random steps on silhouettes too, over the
-53 labelled pictures and every second of the 50 unlabelled ones; the other 25 checked them.
+The numbers of `Room` were fitted to public pictures of the data set: Gauss-Newton steps on the
+difference of the colours, then random steps on silhouettes too, over the 53 labelled pictures and
+every second of the 50 unlabelled ones. `bench/shapes3d.py --fit` goes on from them in the same way;
+they were found by a forerunner of it, from several starts and with other models on the way.
 docs/data/shapes3d.md has the errors.
 """
 
