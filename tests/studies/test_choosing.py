@@ -87,6 +87,14 @@ def test_select_ranks_and_says_what_it_is_worth(tmp_path):
         select(rows, data="cars3d")
 
 
+def test_few_runs_say_little(tmp_path):
+    scores = [{"elbo": float(i), "mig": float(i)} for i in range(6)]
+    rows = read_rows(stored(tmp_path / "s", scores))
+    found = select(rows)
+    assert found.trust[0]["correlation"] == pytest.approx(1.0)
+    assert "on dsprites 6 runs are too few to tell" in found.sentence
+
+
 def test_without_labels_nothing_is_promised(tmp_path):
     rows = read_rows(stored(tmp_path / "s", [{"elbo": float(i)} for i in range(4)]))
     assert "nothing says how far" in select(rows).sentence

@@ -27,7 +27,9 @@ ORDER = ("udr", "udr.spearman", "elbo", "tc.mean", "mutual_info_score", "wassers
          "tc.sampled", "elbo.reconstruction", "elbo.kl")
 """Which score orders the list where nothing is said: the first of these that there is."""
 
-_TRUSTED, _DOUBTED = 0.7, 0.4
+_TRUSTED, _DOUBTED, _FEW = 0.7, 0.4, 20
+"""The lower end of a correlation from which an order can be trusted, or helps; and how many runs
+are too few to say either."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ def _sentence(by: str, wanted: list[str], trust: list[dict[str, Any]]) -> str:
             stands = "" if r["best_percentile"] is None else (
                 ", and the run that it puts first is on average above "
                 f"{r['best_percentile']:.0f} % of the runs by them")
-            parts.append(f"on {data} {_verdict(r['correlation'])} (mean rank correlation with "
+            parts.append(f"on {data} {_verdict(r)} (mean rank correlation with "
                          f"scores that need labels {r['correlation']:.2f}, "
                          f"{r['correlation_low']:.2f} to {r['correlation_high']:.2f}{stands})")
         else:
@@ -137,9 +139,11 @@ def _sentence(by: str, wanted: list[str], trust: list[dict[str, Any]]) -> str:
     return f"How far to trust the order by {by}: {'; '.join(parts)}."
 
 
-def _verdict(correlation: float) -> str:
-    if correlation >= _TRUSTED:
+def _verdict(record: dict[str, Any]) -> str:
+    if record["runs"] < _FEW:
+        return f"{record['runs']} runs are too few to tell"
+    if record["correlation_low"] >= _TRUSTED:
         return "it can be trusted"
-    if correlation >= _DOUBTED:
+    if record["correlation_low"] >= _DOUBTED:
         return "it helps, with errors"
     return "do not trust it"

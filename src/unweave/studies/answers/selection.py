@@ -122,7 +122,8 @@ def answer(rows: Rows, rng: np.random.Generator) -> Answer:
     drawn = trials(scores, rng)
     summary = [{"metric": metric, "data": data, **estimate(
         value, *interval(np.array([r[metric, data] for r in replicates]))),
-        "drawn": drawn[metric, data], "preprint": PUBLISHED[metric, data]}
+        "drawn": drawn[metric, data], **({"preprint": PUBLISHED[metric, data]}
+                                         if rows.source == "published" else {})}
         for (metric, data), value in cells(table).items()]
     return Answer(sentence=_sentence(summary, num_seeds, scores.shape[2]), summary=summary,
                   tables={"pairs": _pairs(table, np.stack(tables), keys, rows.data)},

@@ -95,11 +95,12 @@ def strengths(rows: Rows, rng: np.random.Generator) -> Answer:
     summary = [_recipe(method, letter, found) for method, letters in best.items()
                for letter, found in letters.items()]
     parts = [f"{r['method']} {r['most_often']:g} in {r['times']} of {r['cases']}"
-             for r in summary if r["strengths_that_win"] > 1]
+             for r in summary if r["letter"]]
+    moved = [r["method"] for r in summary if r["strengths_that_win"] > 1]
     return Answer(
         sentence="The strength that is best most often, over scores and data sets: "
-                 f"{', '.join(parts)}; none of these is best everywhere." if parts else
-                 "Every method has one strength that is best everywhere.",
+                 f"{', '.join(parts) or 'no method has a letter that was varied'}. Methods whose "
+                 f"best strength is not the same in all cases: {', '.join(moved) or 'none'}.",
         summary=summary, tables={"medians": records},
         figures=(Figure("strengths", "Median score against strength (fig. 8)", panels,
                         len(keys)),))

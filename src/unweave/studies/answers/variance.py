@@ -61,7 +61,7 @@ def answer(rows: Rows, rng: np.random.Generator) -> Answer:
             value = shares(own, groups, methods, np.ones((1, num)))[0]
             again = shares(own, groups, methods, draw_counts(groups, rng))
             # Redrawn seeds add their noise to the settings' means a second time: taken off again.
-            again += value - again.mean(0)
+            again = np.clip(again + value - again.mean(0), 0.0, 1.0)
             low, high = interval(again)
             explained = value[:2].sum()
             record: dict[str, Any] = {"data": data, "score": key}
