@@ -50,6 +50,11 @@ def test_compare_gives_percentiles_per_method(tmp_path, capsys):
     assert [record[k] for k in ("all", "beta_vae", "factor_vae", "setting")] == [50.0] * 4
     record, = compare("r3", store)
     assert (record["all"], record["beta_vae"], record["factor_vae"]) == (87.5, 100.0, 75.0)
+    store.append("runs", [{"run_id": "own", "study": "mine", "source": "unweave", "status": "done",
+                           "method": "vae", "data": "dsprites:copy.npz", "seed": 0}])
+    store.append("scores", [{"run_id": "own", "key": "mig", "value": 0.35, **ABOUT}])
+    record, = compare("own", store)
+    assert (record["all"], record["setting"]) == (75.0, None)
     with pytest.raises(SystemExit):
         cli.main(["compare", str(run.folder), "--store", str(tmp_path / "s"), "--json"])
     assert json.loads(capsys.readouterr().out)[0]["all"] == 50.0

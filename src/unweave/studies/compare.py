@@ -71,14 +71,16 @@ def percentile(values: np.ndarray, value: float) -> float | None:
 
 def _scored(target: str | Path, store: Store) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Method, data and strength of a run, and its comparable scores by key."""
+    from unweave.data import parse_spec
+
     path = Path(target)
     if not path.exists():
         held = store.sql("SELECT run_id, method, data, strength FROM runs WHERE run_id = ?",
                          [str(target)])
         if not held:
             raise UserError(f"{target} is neither a run folder nor a run of {store.address}")
-        return held[0], _picked(store.sql("SELECT * FROM scores WHERE run_id = ?", [str(target)]))
-    from unweave.data import parse_spec
+        about = held[0] | {"data": parse_spec(held[0]["data"])[0]}
+        return about, _picked(store.sql("SELECT * FROM scores WHERE run_id = ?", [str(target)]))
     from unweave.studies.catalog import strength_of
     from unweave.training import load
 
