@@ -1,0 +1,91 @@
+"""Every method for 2,000 steps on the CPU and on a GPU: are the curves the same, within noise?
+
+    python bench/curves.py train --device cpu --out curves
+    python bench/curves.py train --device cuda --out curves
+    python bench/curves.py compare --out curves
+
+Both train the same runs (dSprites, half-width network, batch 64, three seeds; discriminators of 200
+units), the CPU in float32, the GPU in float32 and in bfloat16. The same seed has the same weights,
+batches and noise everywhere, so curves differ by rounding alone, which training then amplifies.
+Compared are means over the last quarter: how far GPU and CPU are apart for the same seeds, beside
+how far seeds are apart. The two may run on different machines; `compare` needs both files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unweave.objectives import METHODS, letters
+
+STEPS, SEEDS = 2_000, (0, 1, 2)
+VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in METHODS),
+    ("factor_vae", {"convention": "study2019"}), ("beta_tcvae", {"sampling": "stratified"}),
+    ("dip_vae_i", {"estimate": "running"})]
+
+
+def train(device: str, out: Path) -> None:
+    from unweave.training import plan, train_runs
+
+    precisions = ["float32"] if device == "cpu" else ["float32", "bfloat16"]
+    for method, given in VARIANTS:
+        small = {"critic_width": 200} if "critic_width" in letters(method) else {}
+        for precision in precisions:
+            path = out / f"{_name(method, given)}.{device}.{precision}.json"
+            if path.exists():
+                continue
+            steps = 2 * STEPS if given.get("convention") == "study2019" else STEPS
+            runs = train_runs(plan(method, "dsprites", seeds=SEEDS, steps=steps, device=device,
+                                   precision=precision, architecture="conv64-small",
+                                   learning_rate=5e-4, **given, **small),
+                              out=None, device=device)
+            last = len(runs[0].curves["step"]) // 4
+            path.write_text(json.dumps([
+                {k: float(np.mean(v[-last:])) for k, v in run.curves.items()
+                 if k in ("loss", "recon", "kl", "tc", "mi", "kl_qz", "dip_od")} for run in runs]))
+            print(path.name, flush=True)
+
+
+def _name(method: str, given: dict[str, Any]) -> str:
+    return "-".join([method, *map(str, given.values())])
+
+
+def compare(out: Path) -> None:
+    """A row for each method and precision; `ratio` above 1 would be more than seeds differ."""
+    print("| method | GPU | term | CPU | GPU | apart, same seed | apart, seeds | ratio |")
+    print("|---|---|---|---|---|---|---|---|")
+    worst = 0.0
+    for method, given in VARIANTS:
+        name = _name(method, given)
+        cpu = json.loads((out / f"{name}.cpu.float32.json").read_text())
+        for precision in ("float32", "bfloat16"):
+            gpu = json.loads((out / f"{name}.cuda.{precision}.json").read_text())
+            for term in ("recon", "kl"):
+                a, b = (np.array([run[term] for run in runs]) for runs in (cpu, gpu))
+                apart, seeds = np.abs(a - b).mean(), np.abs(a - np.roll(a, 1)).mean()
+                worst = max(worst, apart / seeds)
+                print(f"| `{name}` | {precision} | {term} | {a.mean():.2f} | {b.mean():.2f} | "
+                      f"{apart:.3f} | {seeds:.3f} | {apart / seeds:.2f} |")
+    print(f"\nthe largest ratio is {worst:.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["train", "compare"])
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--out", type=Path, default=Path("curves"))
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    if options.what == "train":
+        train(options.device, options.out)
+    else:
+        compare(options.out)
+
+
+if __name__ == "__main__":
+    main()
