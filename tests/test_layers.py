@@ -8,7 +8,7 @@ import pytest
 import unweave
 
 ROOT = Path(unweave.__file__).parent
-FLOOR = {"types", "factors", "random", "version", "kernels"}
+FLOOR = {"types", "factors", "random", "version"}
 ALLOWED = {
     "data": FLOOR,
     "nn": FLOOR,
@@ -21,8 +21,8 @@ ALLOWED = {
                          "report"},
     "types": set(),
     "factors": {"types"},
-    "random": {"kernels"},
-    "kernels": set(),
+    "random": {"philox"},
+    "philox": set(),
     "config": {"types"},
     "version": set(),
 }

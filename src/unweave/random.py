@@ -81,7 +81,7 @@ class Streams:
     def bits(self, purpose: Purpose, step: int | Tensor, count: int) -> Tensor:
         """`[M, count]` words of 32 random bits, as int64."""
         if self.device.type == "cuda" and count and has_triton():
-            from unweave.kernels.philox import bits
+            from unweave.philox import bits
 
             now = torch.as_tensor(step, dtype=torch.int64, device=self.device).reshape(-1)
             return bits(self._whole, int(purpose), now, count)

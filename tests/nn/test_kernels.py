@@ -188,8 +188,8 @@ def test_adam_as_on_the_cpu():
 def test_streams_and_gathers_of_the_kernels():
     import numpy as np
 
-    from unweave.kernels.gather import gather
-    from unweave.kernels.philox import bits
+    from unweave.data.gather import gather
+    from unweave.philox import bits
     from unweave.random import Purpose, Streams
 
     seeds = [3, 12345678901234]

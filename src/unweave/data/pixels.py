@@ -140,6 +140,6 @@ def as_floats(stored: Tensor) -> Tensor:
 
 def _gather_on_gpu(stored: Tensor, shape: tuple[int, int, int], packed: bool, dtype: torch.dtype,
                    index: Tensor) -> Tensor:
-    from unweave.kernels.gather import gather
+    from unweave.data.gather import gather
 
     return gather(stored, index, shape, packed=packed, dtype=dtype)

@@ -1,4 +1,4 @@
-"""The layers' GPU path: chains of layers through the Triton kernels of `kernels/layers.py`.
+"""The layers' GPU path: chains of layers through the Triton kernels of `nn/kernels.py`.
 
 A chain is the unit here, not a layer: the gradient of an activation is applied while the gradient
 of the next layer is computed, activations stay in the layers' own type from end to end, and
@@ -113,9 +113,9 @@ def _is_power(channels: int) -> bool:
 
 @functools.cache
 def _kernels() -> Any:
-    from unweave.kernels import layers
+    from unweave.nn import kernels
 
-    return layers
+    return kernels
 
 
 def _tile(kind: str, height: int, big: int, small: int, size: int, dtype: torch.dtype) -> Tile:
@@ -382,7 +382,7 @@ def bernoulli_nats(logits: Tensor, x: Tensor) -> Tensor:
 def adam_step(params: Sequence[Tensor], grads: Sequence[Tensor], first: Sequence[Tensor],
               second: Sequence[Tensor], copies: Sequence[Tensor | None], rates: Tensor,
               root: Tensor, *, beta1: float, beta2: float, eps: float) -> None:
-    """Update every tensor `[run, ...]` in place: see `kernels.layers.adam`."""
+    """Update every tensor `[run, ...]` in place: see `kernels.adam`."""
     kernel = _kernels().adam
     for p, g, m, v, copy in zip(params, grads, first, second, copies):
         size = p[0].numel()

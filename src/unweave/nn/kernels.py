@@ -1,4 +1,4 @@
-"""Kernels of the layers, for a stack of runs. `nn/gpu.py` launches them.
+"""Kernels of the layers, for a stack of runs. `gpu.py` launches them.
 
 All images are channels last, `[run, batch, height, width, channel]`, and a program works on one run
 alone, in an order that does not depend on how many runs there are. What is unusual:
