@@ -188,7 +188,9 @@ def main() -> None:
     if args.stack:
         return compare_stack(args.stack, args, cores)
     threads = args.threads or sorted({1, cores})
-    names = args.metrics or [*METRICS, *ACROSS_RUNS]
+    # Metrics that look at a model cost what its passes cost: `bench/gpu.py` and their pages say it.
+    of_codes = [name for name, metric in METRICS.items() if not metric.needs]
+    names = args.metrics or [*of_codes, *ACROSS_RUNS]
     names = [row for name in names for row in (
         [f"downstream {model}" for model in MODELS] if name == "downstream" else [name])]
     print(f"{args.rows} / {args.rows // 2} rows, {NUM_LATENTS} latents, factors {SPACE.sizes}; "

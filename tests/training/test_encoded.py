@@ -124,3 +124,12 @@ def test_a_diverged_run_has_no_scores(encoded):
     gone = replace(encoded.run, info=encoded.run.info | {"status": "diverged", "diverged_at": 1})
     with pytest.raises(UserError, match="diverged at step 1"):
         score_run(gone, metrics=["elbo"])
+
+
+def test_weighing_says_how_far_it_is(sprites):
+    (run,) = train_small(small_plan("vae", steps=2, architecture="conv64-small"), sprites)
+    heard = []
+    Encoded(run, np.arange(4), listener=heard.append).log_weights([0, 2, 3], 2)
+    weighed = [(r.step, r.steps) for r in heard if r.label.startswith("weighing particles")]
+    assert weighed == [(0, 3), (1, 3), (2, 3), (3, 3)]
+    assert run.run_id in heard[-1].label

@@ -33,8 +33,8 @@ def score_run(run: Run, *, metrics: Sequence[str] | None = None, convention: str
     `seen` or `unseen` in training alone; the settings of a score then say `cells`.
 
     Most are scores of its mean codes; one encoding also serves those that look at the posterior.
-    `progress=None` shows how the encoding gets on, as training does. `overrides` change settings of
-    a convention (`num_train_votes`, ...) and are recorded as such.
+    `progress=None` shows how encoding and the weighing of particles get on, as training does.
+    `overrides` change settings of a convention (`num_train_votes`, ...) and are recorded as such.
     """
     if run.status == "diverged":
         raise UserError(f"{run.run_id} diverged at step {run.info['diverged_at']}: "
@@ -42,14 +42,15 @@ def score_run(run: Run, *, metrics: Sequence[str] | None = None, convention: str
 
     space, rows = run.dataset.part(cells)
 
-    def encode(index: np.ndarray) -> Encoding:
-        index = rows[index]
-        with display(progress) as listener:
-            encoded = Encoded(run, index, seed=seed, listener=listener)
-        return Encoding(**{field.name: getattr(encoded, field.name) for field in fields(Encoding)})
+    with display(progress) as listener:
 
-    found = score_dataset(encode, space, labels=run.dataset.labels, metrics=metrics,
-                          convention=convention, seed=seed, num_values=run.num_values, **overrides)
+        def encode(index: np.ndarray) -> Encoding:
+            encoded = Encoded(run, rows[index], seed=seed, listener=listener)
+            return Encoding(**{f.name: getattr(encoded, f.name) for f in fields(Encoding)})
+
+        found = score_dataset(encode, space, labels=run.dataset.labels, metrics=metrics,
+                              convention=convention, seed=seed, num_values=run.num_values,
+                              **overrides)
     if cells == "all":
         return found
     return [replace(score, settings=score.settings | {"cells": cells}) for score in found]

@@ -9,6 +9,7 @@ its importance weights. Everything else happens on the run's device, in chunks o
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -21,7 +22,7 @@ from unweave.objectives import METHODS
 from unweave.objectives.elbo import reconstruction
 from unweave.objectives.posterior import Draw, split_head
 from unweave.random import Purpose, Streams
-from unweave.training.progress import Listener
+from unweave.training.progress import Listener, Report, clock
 from unweave.training.run import Run
 from unweave.types import Float, Forward
 
@@ -37,6 +38,7 @@ class Encoded:
                  heads: Tensor | None = None) -> None:
         """`heads` are the encoder's raw output for these images, if they are known already."""
         self.run, self.index, self.seed = run, np.asarray(index, dtype=np.int64), seed
+        self._listener = listener
         self._heads = run.heads_at(self.index, seed, listener) if heads is None else heads
         self._architecture = nn.ARCHITECTURES[run.config.architecture]
         self._posterior = METHODS[run.config.method].posterior
@@ -89,7 +91,9 @@ class Encoded:
         rows, place = np.unique(np.asarray(rows, dtype=np.int64), return_inverse=True)
         resident = self.run.dataset.on(self.run.device)
         weights = np.empty((len(rows), num_particles))
+        began = time.monotonic()
         for i, row in enumerate(rows):
+            self._tell("weighing particles of", i, len(rows), began)
             x = self.run.images_at(self.index[row:row + 1], self.seed, resident)
             for particles in _chunks(np.arange(num_particles)):
                 drawn = self._draw(np.full(len(particles), row), particles)
@@ -97,7 +101,15 @@ class Encoded:
                 nats = self._nats(x.expand(len(particles), *x.shape[1:]),
                                   torch.cat([drawn.z, *hard], -1))
                 weights[i, particles] = _log_ratio(drawn, hard).numpy() - nats
+        self._tell("weighing particles of", len(rows), len(rows), began)
         return weights[place]
+
+    def _tell(self, doing: str, done: int, num: int, began: float) -> None:
+        """Report work that can take minutes: 2.5 million decodings are some on a CPU."""
+        if self._listener is not None:
+            left = (time.monotonic() - began) / max(done, 1) * (num - done)
+            self._listener(Report(f"{doing} {self.run.run_id}", done, num,
+                                  f"images  {clock(left)} left" if done else "images"))
 
     def prior(self, num: int) -> np.ndarray:
         """Draws of the prior, `[num, code]`."""
