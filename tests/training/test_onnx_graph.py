@@ -1,0 +1,105 @@
+"""Every architecture as ONNX graphs, against the run's own passes in float32."""
+
+import numpy as np
+import pytest
+import torch
+
+from unweave.config import RunConfig
+from unweave.data import table_dataset
+from unweave.nn import ARCHITECTURES
+from unweave.objectives import METHODS, complete
+from unweave.training.onnx_graph import decoder_onnx, encoder_onnx
+from unweave.training.run import Run
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+
+def random_run(architecture="conv64-small", *, method="beta_vae", shape=(64, 64, 1), seed=0,
+               precision="float32", **letters):
+    """A run nobody trained: random weights, biases and running statistics, none of them zero."""
+    draw = np.random.default_rng(seed)
+    data = table_dataset(draw.integers(0, 256, (8, *shape), dtype=np.uint8),
+                         np.arange(8)[:, None], ("place",), name="noise")
+    config = RunConfig(method, "noise", architecture=architecture, num_latents=5,
+                       precision=precision, hyper=complete(method, letters))
+    posterior, given = METHODS[method].posterior, dict(config.hyper)
+    sizes = posterior.head_size(5, given), posterior.code_size(5, given)
+    network = ARCHITECTURES[architecture]
+    tensors = {}
+    for name, entry in network.parameters(shape, *sizes).items():
+        scale = 0.3 if entry.is_bias or entry.fill is not None else 1.5 * entry.fan_in**-0.5
+        tensors[name] = (entry.fill or 0.0) + scale * draw.standard_normal(entry.shape)
+    for name, entry in network.buffers(shape, *sizes).items():
+        tensors[name] = entry.fill + 0.5 * draw.random(entry.shape)
+    params = {k: torch.tensor(v, dtype=torch.float32)[None] for k, v in tensors.items()}
+    return Run(config, params, {"step": []}, {"status": "done"}, data,
+               device=torch.device("cpu"))
+
+
+def session(model):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def check(run):
+    images = run.dataset.images(np.arange(5)) / np.float32(255)
+    encoder, decoder = session(encoder_onnx(run)), session(decoder_onnx(run))
+    names = [output.name for output in encoder.get_outputs()]
+    for count in (5, 1):  # the batch is free
+        found = dict(zip(names, encoder.run(None, {"images": images[:count]})))
+        codes = run.encode(images[:count])
+        mu, logvar = run.posterior(images[:count])
+        np.testing.assert_allclose(found["codes"], codes, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(found["mu"], mu, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(found["logvar"], logvar, rtol=0, atol=1e-5)
+        (decoded,) = decoder.run(None, {"codes": codes})
+        assert decoded.dtype == np.float32
+        np.testing.assert_allclose(decoded, run.decode(codes), rtol=0, atol=1e-5)
+    assert np.ptp(decoded) > 0.1, "a grey picture would prove nothing"
+    return found
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_every_architecture_gives_the_numbers_of_the_run(architecture):
+    check(random_run(architecture))
+
+
+def test_images_that_are_wide_and_coloured():
+    check(random_run("conv64-small", shape=(32, 64, 3)))
+    check(random_run("kaddah2020", shape=(32, 16, 3)))
+    check(random_run("higgins2017-dense", shape=(5, 7, 3)))
+
+
+def test_categorical_latents_come_as_classes_and_as_probabilities():
+    run = random_run(method="joint_vae", categories="4,3")
+    found = check(run)
+    assert found["codes"].shape[1] == 7
+    for j, size in enumerate((4, 3)):
+        probabilities = found[f"probabilities_{j}"]
+        assert probabilities.shape == (1, size)
+        assert probabilities.sum() == pytest.approx(1.0, abs=1e-6)
+        assert probabilities.argmax() == found["codes"][0, 5 + j]
+    decoder = session(decoder_onnx(run))
+    codes = np.zeros((4, 7), np.float32)
+    codes[:, 5] = range(4)
+    (images,) = decoder.run(None, {"codes": codes})
+    np.testing.assert_allclose(images, run.decode(codes), rtol=0, atol=1e-5)
+    assert len({image.tobytes() for image in images}) == 4
+
+
+def test_a_run_in_bfloat16_has_its_float32_weights_in_the_graph():
+    coarse, fine = random_run(precision="bfloat16"), random_run()
+    images = fine.dataset.images(np.arange(3)) / np.float32(255)
+    codes, *_ = session(encoder_onnx(coarse)).run(None, {"images": images})
+    np.testing.assert_allclose(codes, fine.encode(images), rtol=0, atol=1e-5)
+
+
+def test_files_say_which_run_they_are_and_equal_runs_give_equal_bytes():
+    run = random_run()
+    model = onnx.load_from_string(decoder_onnx(run, metadata={"licence": "none"}))
+    props = {entry.key: entry.value for entry in model.metadata_props}
+    assert props == {"run_id": run.run_id, "side": "decoder", "licence": "none"}
+    assert [(e.domain, e.version) for e in model.opset_import] == [("", 17)]
+    assert encoder_onnx(run) == encoder_onnx(random_run())
