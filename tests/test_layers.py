@@ -9,6 +9,7 @@ import unweave
 
 ROOT = Path(unweave.__file__).parent
 FLOOR = {"types", "factors", "random", "version"}
+BELOW_REPORT = FLOOR | {"config", "data", "nn", "objectives", "metrics", "training", "studies"}
 ALLOWED = {
     "data": FLOOR,
     "nn": FLOOR,
@@ -16,9 +17,12 @@ ALLOWED = {
     "metrics": FLOOR,
     "training": FLOOR | {"config", "data", "nn", "objectives"},
     "studies": FLOOR | {"config", "data", "nn", "objectives", "metrics", "training"},
-    "report": FLOOR | {"config", "data", "nn", "objectives", "metrics", "training", "studies"},
-    "commands": FLOOR | {"config", "data", "nn", "objectives", "metrics", "training", "studies",
-                         "report"},
+    "report": BELOW_REPORT,
+    "torch": BELOW_REPORT,
+    "torchmetrics": BELOW_REPORT,
+    "sklearn": BELOW_REPORT | {"torch"},
+    "export": BELOW_REPORT | {"torch"},
+    "commands": BELOW_REPORT | {"report", "export"},
     "types": set(),
     "factors": {"types"},
     "random": {"philox"},
