@@ -8,12 +8,12 @@ import pytest
 import unweave
 
 ROOT = Path(unweave.__file__).parent
-FLOOR = {"types", "factors", "random", "version"}
+FLOOR = {"types", "factors", "random", "version", "plugins"}
 BELOW_REPORT = FLOOR | {"config", "data", "nn", "objectives", "metrics", "training", "studies"}
 ALLOWED = {
     "data": FLOOR,
     "nn": FLOOR,
-    "objectives": {"types", "version"},
+    "objectives": {"types", "version", "plugins"},
     "metrics": FLOOR,
     "training": FLOOR | {"config", "data", "nn", "objectives"},
     "studies": FLOOR | {"config", "data", "nn", "objectives", "metrics", "training"},
@@ -23,6 +23,7 @@ ALLOWED = {
     "sklearn": BELOW_REPORT | {"torch"},
     "export": BELOW_REPORT | {"torch"},
     "commands": BELOW_REPORT | {"report", "export"},
+    "plugins": {"types"},
     "types": set(),
     "factors": {"types"},
     "random": {"philox"},

@@ -31,6 +31,7 @@ from unweave.data.picture import contact_sheet, factor_walks, save_png
 from unweave.data.shapes3d import SHAPES3D_RENDER
 from unweave.data.shapes3d_file import SHAPES3D
 from unweave.data.smallnorb import SMALLNORB, SMALLNORB_INSTANCES
+from unweave.plugins import Entries
 from unweave.types import UserError, unknown_name
 
 __all__ = [
@@ -53,7 +54,7 @@ __all__ = [
     "table_dataset",
 ]
 
-DATASETS: dict[str, DatasetEntry] = {
+_OURS: dict[str, DatasetEntry] = {
     "dsprites": DSPRITES,
     "color_dsprites": COLOR_DSPRITES,
     "noisy_dsprites": NOISY_DSPRITES,
@@ -75,6 +76,9 @@ DATASETS: dict[str, DatasetEntry] = {
     "mnist": MNIST,
     "fashion_mnist": FASHION_MNIST,
 }
+
+DATASETS: Entries[DatasetEntry] = Entries("unweave.datasets", DatasetEntry, _OURS)
+"""Data sets by name: ours, and those of installed plugins."""
 
 
 def load_data(spec: str) -> FactorDataset:

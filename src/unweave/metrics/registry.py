@@ -26,8 +26,9 @@ from unweave.metrics.record import Metric
 from unweave.metrics.sap import METRIC as SAP
 from unweave.metrics.tc import METRIC as TC
 from unweave.metrics.wasserstein import METRIC as WASSERSTEIN
+from unweave.plugins import Entries
 
-METRICS: dict[str, Metric] = {metric.name: metric for metric in (
+_OURS: dict[str, Metric] = {metric.name: metric for metric in (
     MIG,
     FACTOR_VAE,
     BETA_VAE,
@@ -52,3 +53,6 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in (
     IWAE,
     PATH_LENGTH,
 )}
+
+METRICS: Entries[Metric] = Entries("unweave.metrics", Metric, _OURS)
+"""Metrics by name: ours, and those of installed plugins."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from torch import Tensor
@@ -37,6 +36,7 @@ from unweave.objectives.joint import joint_vae
 from unweave.objectives.letter import CONTEXT, Letter, declared, pick
 from unweave.objectives.posterior import GAUSSIAN, JOINT, Draw, Posterior
 from unweave.objectives.tcvae import beta_tcvae
+from unweave.plugins import Entries
 from unweave.types import Terms, UserError, unknown_name
 
 
@@ -67,7 +67,7 @@ class Method:
         return (self.loss, self.posterior.function, *critic)
 
 
-METHODS: dict[str, Method] = {
+_OURS: dict[str, Method] = {
     "vae": Method(vae, "Kingma & Welling 2014", "the evidence lower bound"),
     "beta_vae": Method(beta_vae, "Higgins et al. 2017", "KL term weighted by beta"),
     "annealed_vae": Method(
@@ -97,19 +97,24 @@ METHODS: dict[str, Method] = {
         posterior=JOINT),
 }
 
-ALIASES: dict[str, str] = {
-    alias: name for name, method in METHODS.items() for alias in method.aliases}
+METHODS: Entries[Method] = Entries("unweave.methods", Method, _OURS)
+"""Methods by name: ours, and those of installed plugins."""
+
+
+def aliases() -> dict[str, str]:
+    """Other names of methods, and the names they stand for."""
+    return {alias: name for name, method in METHODS.items() for alias in method.aliases}
 
 
 def canonical(method: str) -> str:
     """The name under which a method's runs are stored; an alias becomes the name it stands for."""
-    name = ALIASES.get(method, method)
-    if name not in METHODS:
-        raise unknown_name("method", method, [*METHODS, *ALIASES])
-    return name
+    if method in METHODS:
+        return method
+    if method not in aliases():
+        raise unknown_name("method", method, [*METHODS, *aliases()])
+    return aliases()[method]
 
 
-@cache
 def letters(method: str) -> Mapping[str, Letter]:
     """The letters of a method: of its objective, its posterior and its critic, in this order."""
     record = METHODS[canonical(method)]
@@ -137,7 +142,7 @@ def context(method: str) -> frozenset[str]:
 
 
 __all__ = [
-    "ALIASES", "CONTEXT", "LIKELIHOODS", "METHODS", "SAMPLINGS", "Critic", "CriticPlan", "Draw",
-    "Letter", "Method", "Posterior", "canonical", "complete", "context", "declared", "frozen",
-    "letters", "pick",
+    "CONTEXT", "LIKELIHOODS", "METHODS", "SAMPLINGS", "Critic", "CriticPlan", "Draw",
+    "Letter", "Method", "Posterior", "aliases", "canonical", "complete", "context", "declared",
+    "frozen", "letters", "pick",
 ]

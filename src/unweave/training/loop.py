@@ -14,7 +14,9 @@ from pathlib import Path
 import torch
 
 from unweave.config import FORMAT, RunConfig
+from unweave.data import DATASETS, parse_spec
 from unweave.data.dataset import FactorDataset
+from unweave.objectives import METHODS
 from unweave.training import folder as files
 from unweave.training.packing import in_pieces, lanes, pack
 from unweave.training.progress import Listener, Report, clock
@@ -163,13 +165,20 @@ def versions() -> dict[str, str]:
             "python": platform.python_version(), "platform": platform.platform()}
 
 
+def _brought(config: RunConfig) -> dict[str, str]:
+    """The package and version of a method or data set that is a plugin's and not ours."""
+    found = {"method": METHODS.origins.get(config.method),
+             "data": DATASETS.origins.get(parse_spec(config.data)[0])}
+    return {what: package for what, package in found.items() if package is not None}
+
+
 def _finish(job: Job, stack: Stack, m: int, dataset: FactorDataset, num_beside: int,
             wall: float) -> None:
     weights = stack.weights(m)
     info = {
         "format": FORMAT, "run_id": job.config.run_id,
         "status": "done" if job.diverged_at is None else "diverged",
-        "diverged_at": job.diverged_at, "versions": versions(),
+        "diverged_at": job.diverged_at, "versions": versions() | _brought(job.config),
         "device": str(stack.device), "path": stack.path, "trained_beside": num_beside - 1,
         "seconds": round(job.seconds, 3), "wall_seconds_of_the_stack": round(wall, 3),
     }
