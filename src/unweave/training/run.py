@@ -15,7 +15,7 @@ from torch import Tensor
 
 from unweave import nn
 from unweave.config import FORMAT, RunConfig
-from unweave.data import DATASETS, load_data
+from unweave.data import DATASETS, load_data, parse_spec
 from unweave.data.dataset import FactorDataset, ResidentImages
 from unweave.data.streaming import StreamedImages
 from unweave.objectives import METHODS, Posterior
@@ -244,7 +244,7 @@ def load(folder: str | Path, *, device: str = "auto", data: FactorDataset | None
         raise UserError(f"{folder / 'run.json'} was not written by this version of unweave")
     where = choose_device(device)
     weights, _ = files.read_tensors(folder / "weights.safetensors", str(where))
-    if data is None and config.data.partition(":")[0] not in DATASETS:
+    if data is None and parse_spec(config.data)[0] not in DATASETS:
         raise UserError(f"{folder} was trained on {config.data!r}, which is not among the known "
                         "data sets: give the one in memory again, load(folder, data=...)")
     dataset = load_data(config.data) if data is None else data
