@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unweave.commands.answers import analyse, compare, import_app, select
+from unweave.commands.doctor import doctor, print_version
 from unweave.commands.study import study_app
-from unweave.version import __version__
 
 if TYPE_CHECKING:
     from unweave.training import Run
@@ -30,6 +30,7 @@ study_app.add_typer(import_app, name="import")
 study_app.command("analyse")(analyse)
 app.command()(compare)
 app.command()(select)
+app.command()(doctor)
 
 # ClickException, two steps above BadParameter: some releases of typer carry click inside, others
 # depend on it, and this name is right for both.
@@ -40,17 +41,21 @@ _INTERRUPTED = 130  # what shells expect of a program that was stopped with Ctrl
 Json = Annotated[bool, typer.Option("--json", help="Print records for machines.")]
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        print(f"unweave {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(version: Annotated[bool, typer.Option(
-        "--version", callback=_show_version, is_eager=True, help="Print the version.")] = False,
-        ) -> None:
+@app.callback(invoke_without_command=True)
+def _options(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    verbose: Annotated[bool, typer.Option(
+        "--verbose", help="With --version: what a bug report needs.")] = False,
+) -> None:
     """Train, measure and compare disentangled representations."""
+    if version:
+        print_version(verbose)
+        raise typer.Exit
+    if verbose:
+        raise _BadUsage("--verbose belongs to --version: unweave --version --verbose")
+    if context.invoked_subcommand is None:
+        raise _BadUsage("no command was given: `unweave --help` lists them")
 
 
 def _parse_settings(settings: list[str]) -> dict[str, Any]:
