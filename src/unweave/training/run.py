@@ -105,6 +105,10 @@ class Run:
             size = self._posterior.head_size(self.config.num_latents, self._letters)
             return torch.cat(parts) if parts else torch.zeros(0, size)
 
+    def heads(self, images: np.ndarray) -> Tensor:
+        """The encoder's raw output for images, `[sample, head]`."""
+        return self._heads(self._chunks(images))
+
     def encode(self, images: np.ndarray) -> np.ndarray:
         """Codes `[sample, code]`, float32: means, then the class of each categorical latent."""
         return self._posterior.codes(self._heads(self._chunks(images)), self._letters).numpy()

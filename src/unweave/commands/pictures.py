@@ -1,0 +1,105 @@
+"""`unweave show`: pictures of a run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from unweave.report.pictures import Picture
+    from unweave.training import Run
+
+Json = Annotated[bool, typer.Option("--json", help="Print records for machines.")]
+
+_FORMATS = ("png", "svg")
+
+
+def show(
+    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    what: Annotated[list[str] | None, typer.Argument(
+        help="traversals, reconstructions, samples, kl, losses, histograms, correlations, "
+        "information, responses, importances, categories, clusters, motion, or all; "
+        "the usual ones by default.")] = None,
+    out: Annotated[Path | None, typer.Option(
+        "-o", "--out", help="A file (.png, .svg; .gif, .webp for motion), or a folder for "
+        "several pictures; by default RUN/pictures.")] = None,
+    form: Annotated[str, typer.Option("--format", help="png or svg, in a folder.")] = "png",
+    seed: Annotated[int, typer.Option(help="Which images and draws.")] = 0,
+    image: Annotated[str, typer.Option(
+        help="Where latents start: the index of an image, zero, or typical: the image of a sample "
+        "whose code is nearest to zero.")] = "typical",
+    span: Annotated[float, typer.Option(help="Latents move from -span to span.")] = 2.0,
+    factors: Annotated[str | None, typer.Option(
+        help="Two factors for the map of responses, as position_x,position_y.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Draw pictures of a run: every figure that the papers show of one.
+
+    Example: unweave show runs/ID        or: unweave show runs/ID traversals -o traversals.png
+    """
+    from unweave.report.pictures import PICTURES, Latents, NoPicture
+    from unweave.report.tables import print_records
+    from unweave.training import load
+    from unweave.types import UserError, unknown_name
+
+    asked = [name for name in what or () if name != "all"]
+    for name in asked:
+        if name not in PICTURES:
+            raise unknown_name("picture", name, (*PICTURES, "all"))
+    if form not in _FORMATS:
+        raise unknown_name("format", form, _FORMATS)
+    if span <= 0:
+        raise UserError(f"--span {span:g} must be a number above 0")
+    to_file = out is not None and out.suffix.lower() in (".png", ".svg", ".gif", ".webp")
+    if to_file and (len(asked) != 1 or "all" in (what or ())):
+        raise UserError(f"{out} is one file: name one picture, or give a folder for several")
+    names = list(PICTURES) if "all" in (what or ()) else asked or [
+        name for name, kind in PICTURES.items() if kind.usual]
+    trained = load(run)
+    options = {"image": _index(trained, image), "span": span,
+               "factors": None if factors is None else [f.strip() for f in factors.split(",")]}
+    folder = run / "pictures" if out is None else out
+    if folder.exists() and not folder.is_dir() and not to_file:
+        raise UserError(f"{folder} is a file: give a folder, or a name that ends in .png")
+    records: list[dict[str, Any]] = []
+    latents = None
+    for name in names:
+        try:
+            if latents is None and not PICTURES[name].of_curves:
+                latents = Latents(trained, seed=seed)
+            made = _made(trained, name, latents, options)
+            path = made.save(out if to_file else folder / f"{name}{_ending(made, form)}")
+        except NoPicture as reason:
+            if name in asked:
+                raise
+            if "all" in (what or ()):
+                print(f"unweave: no {name}: {reason}", file=sys.stderr)
+            continue
+        records.append({"name": name, "file": str(path), "shows": made.caption,
+                        "as in": PICTURES[name].source})
+    print_records(records, ("name", "file", "shows"), as_json=as_json)
+
+
+def _index(run: Run, image: str) -> int | str:
+    from unweave.types import UserError
+
+    if image in ("typical", "zero"):
+        return image
+    if not image.isdecimal():
+        raise UserError(f"--image {image!r} is not understood: give the index of an image, typical "
+                        "or zero")
+    return int(run.dataset.space.checked(int(image))[0])
+
+
+def _made(run: Run, name: str, latents: Any, options: dict[str, Any]) -> Picture:
+    from unweave.report.pictures import options_of, picture
+
+    own = {k: v for k, v in options.items() if k in options_of(name)}
+    return picture(run, name, latents=latents, **own)
+
+
+def _ending(made: Picture, form: str) -> str:
+    return f".{form}" if f".{form}" in made.endings else made.endings[0]

@@ -1,0 +1,162 @@
+"""What pictures say about latents: KL, the factor each follows, codes of a sample of images.
+
+One pass of the encoder over a sample feeds every picture of a run that is asked for together.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from unweave.metrics.arrays import as_labels
+from unweave.metrics.information import discretise, entropy, mutual_information
+from unweave.objectives import letters
+from unweave.random import Purpose, numpy_generator
+from unweave.report.pictures.picture import NoPicture
+from unweave.studies.catalog import STRENGTHS
+from unweave.training import Encoded, Run
+
+NUM_IMAGES = 4000
+"""Of a sample; enough for KL and shares of information to within a percent or two."""
+NUM_BINS = 20
+UNUSED = 0.1
+"""Nats below which a latent says nothing."""
+
+
+class Latents:
+    """Facts about the latents of a run from a sample of its data set."""
+
+    def __init__(self, run: Run, *, num: int = NUM_IMAGES, seed: int = 0) -> None:
+        if run.status == "diverged":
+            raise NoPicture(f"{run.run_id} diverged at step {run.info['diverged_at']}: there is no "
+                            "model to look at, only its curves (losses, kl)")
+        self.run, self.seed, self.num = run, seed, num
+
+    @cached_property
+    def index(self) -> np.ndarray:
+        """Which images are looked at."""
+        generator = numpy_generator(self.seed, Purpose.EVALUATION)
+        return self.run.dataset.space.draw(self.num, generator)
+
+    @cached_property
+    def encoded(self) -> Encoded:
+        """The pass of the encoder."""
+        data = self.run.dataset
+        # Images of a few rows: a rendered data set need not be rendered whole for a picture.
+        heads = None if data.is_random else self.run.heads(data.images(self.index))
+        return Encoded(self.run, self.index, seed=self.seed, heads=heads)
+
+    @cached_property
+    def codes(self) -> np.ndarray:
+        """Means, then classes, `[sample, code]`."""
+        return self.encoded.codes
+
+    @cached_property
+    def kl(self) -> np.ndarray:
+        """Mean KL to the prior of each code, in nats."""
+        mu, logvar = self.encoded.mu.astype(float), self.encoded.logvar.astype(float)
+        parts = [(0.5 * (mu**2 + np.exp(logvar) - 1.0 - logvar)).mean(0)]
+        for chances in self.chances:
+            logs = np.log(np.maximum(chances, 1e-300))
+            parts.append(np.array([(chances * logs).sum(1).mean() + np.log(chances.shape[1])]))
+        return np.concatenate(parts)
+
+    @cached_property
+    def chances(self) -> list[np.ndarray]:
+        """For each categorical latent the probabilities `[sample, class]`."""
+        logits, found, start = self.encoded.category_logits, [], 0
+        for size in (v for v in self.run.num_values if v):
+            own = logits[:, start:start + size].astype(float)
+            own = np.exp(own - own.max(1, keepdims=True))
+            found.append(own / own.sum(1, keepdims=True))
+            start += size
+        return found
+
+    @cached_property
+    def order(self) -> np.ndarray:
+        """Numbers of the codes, the largest KL first."""
+        return np.argsort(-self.kl, kind="stable")
+
+    @cached_property
+    def typical(self) -> int:
+        """The index of the image of the sample whose code is nearest to zero."""
+        used = self.encoded.mu[:, self.kl[:self.run.config.num_latents] >= UNUSED]
+        return int(self.index[(used**2).sum(1).argmin()])
+
+    def start(self, image: int | str) -> tuple[np.ndarray | None, str]:
+        """Where traversals start, and how to say so: `typical`, `zero` or an image's index."""
+        if image == "zero":
+            return None, "zero"
+        index = self.typical if image == "typical" else int(image)
+        said = f"the code of image {index:,}"
+        if image == "typical":
+            said += ", the nearest to zero"
+        return self.run.dataset.images([index], seed=self.seed)[0], said
+
+    @cached_property
+    def bins(self) -> np.ndarray:
+        """Codes in bins, as MIG takes them."""
+        return discretise(self.codes, NUM_BINS, self.run.num_values)
+
+    @property
+    def factor_names(self) -> tuple[str, ...]:
+        """Names of the factors, or of the labels of images without factors."""
+        labels = self.run.dataset.labels
+        return self.run.dataset.space.names if labels is None else labels.names
+
+    @cached_property
+    def factors(self) -> np.ndarray:
+        """Classes `[sample, factor]`, -1 where a label is unknown."""
+        labels = self.run.dataset.labels
+        if labels is None:
+            return self.run.dataset.factors(self.index)
+        return as_labels(labels.values[self.index], None, labels.types or None).classes
+
+    @cached_property
+    def information(self) -> np.ndarray:
+        """I(z_j; v_k) as a share of H(v_k), `[code, factor]`."""
+        shared = np.zeros((self.codes.shape[1], self.factors.shape[1]))
+        for k, column in enumerate(self.factors.T):
+            known = column >= 0
+            if known.any():
+                own = column[known, None]
+                shared[:, k] = (mutual_information(self.bins[known], own)[:, 0]
+                                / np.maximum(entropy(own)[0], 1e-12))
+        return shared
+
+    def name(self, j: int) -> str:
+        """`z3`, or `c10` for a categorical latent."""
+        return f"{'c' if self.run.num_values[j] else 'z'}{j}"
+
+    def follows(self, j: int) -> str:
+        """`scale 71 %`: the factor that a latent shares most information with; `unused` or empty.
+
+        The share is of the factor's entropy.
+        """
+        if self.kl[j] < UNUSED:
+            return "unused"
+        if not self.information.shape[1]:
+            return ""
+        k = int(self.information[j].argmax())
+        share = self.information[j, k]
+        return f"{self.factor_names[k]} {100 * share:.0f} %" if share >= 0.05 else ""
+
+    def remark(self, j: int) -> str:
+        """The KL of a latent and what it follows."""
+        return "  ".join(filter(None, (f"KL {self.kl[j]:.2f}", self.follows(j))))
+
+    def needs_factors(self, what: str) -> None:
+        """NoPicture where nothing is known of the images."""
+        if not self.factor_names:
+            raise NoPicture(f"{self.run.config.data} has no factors and no labels, and {what} is "
+                            "about these: choose another picture")
+
+
+def run_title(run: Run) -> str:
+    """`beta_vae beta=4, seed 0, on dsprites`: the strength, and letters other than the default."""
+    known, strength = letters(run.config.method), STRENGTHS.get(run.config.method)
+    said = [f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in run.config.hyper
+            if k == strength or v != known[k].default]
+    return (" ".join([run.config.method, *said])
+            + f", seed {run.config.seed}, on {run.dataset.name}")

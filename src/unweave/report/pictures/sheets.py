@@ -1,0 +1,150 @@
+"""Sheets of images that a run makes: traversals, reconstructions, samples, classes, clusters."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from unweave.random import Purpose, numpy_generator
+from unweave.report.pictures.latents import Latents, run_title
+from unweave.report.pictures.picture import NoPicture, Sheet
+
+_SHARE = "percent: information shared with the factor, of the factor's entropy"
+_MOST_CLUSTERS = 20
+
+
+def traversals(latents: Latents, *, image: int | str = "typical", span: float = 2.0,
+               num: int = 11) -> Sheet:
+    """Each latent moved from -span to span, the largest KL first, with KL and factor beside it.
+
+    The others stay at the code of `image`: an index, `typical` (the one nearest to zero among
+    those looked at), or `zero` for no image.
+    """
+    start, where = latents.start(image)
+    rows = _walks(latents, start, span, num)
+    footer = f"Each row moves one latent from {-span:g} to {span:g}; the others stay at {where}."
+    if any(latents.run.num_values):
+        footer += " Categorical latents (c) walk through their classes."
+    if latents.factor_names:
+        footer += f" KL in nats; {_SHARE}."
+    return Sheet("traversals", "traversals of the latents, sorted by KL", run_title(latents.run),
+                 list(rows), [(latents.name(j), latents.remark(j)) for j in latents.order], footer)
+
+
+def _walks(latents: Latents, start: np.ndarray | None, span: float, num: int) -> np.ndarray:
+    return latents.run.traverse(start, latents=latents.order.tolist(), span=span, num=num)
+
+
+def reconstructions(latents: Latents, *, image: int | str = "typical", span: float = 2.0,
+                    num: int = 11) -> Sheet:
+    """Originals, their reconstructions, and traversals around the first. Kim & Mnih 2018, fig. 6.
+
+    `image` is the first original, as for `traversals`; the others are drawn.
+    """
+    run = latents.run
+    index = run.dataset.space.draw(num, numpy_generator(latents.seed, Purpose.EVALUATION, 1))
+    index[0] = (latents.typical if image in ("typical", "zero")
+                else run.dataset.space.checked(int(image))[0])
+    images = run.dataset.images(index, seed=latents.seed)
+    walks = _walks(latents, images[0], span, num)
+    labels = [("original", run.dataset.name), ("reconstruction", "from the mean code"),
+              *[(latents.name(j), latents.remark(j)) for j in latents.order]]
+    footer = (f"Below: traversals around the first original, each latent from {-span:g} to "
+              f"{span:g}, sorted by KL in nats.")
+    if latents.factor_names:
+        footer += f" {_SHARE.capitalize()}."
+    return Sheet("reconstructions", "originals, reconstructions and traversals around the first",
+                 run_title(run), [images / 255.0, run.reconstruct(images), *walks], labels,
+                 footer, breaks=(2,))
+
+
+def samples(latents: Latents, *, num: int = 66, columns: int = 11) -> Sheet:
+    """Images decoded from draws of the prior."""
+    images = latents.run.sample(num, seed=latents.seed)
+    rows = [images[i:i + columns] for i in range(0, num, columns)]
+    return Sheet("samples", "images decoded from draws of the prior",
+                 f"{run_title(latents.run)}: draws of the prior", rows)
+
+
+def categories(latents: Latents, *, num: int = 10) -> Sheet:
+    """For each class of each categorical latent: what it decodes to, and images that it is given.
+
+    The first image of a row is decoded from the class with all other latents at zero; the others
+    are images of the data set that the encoder puts there, the most certain first.
+    """
+    run = latents.run
+    sizes = [(j, size) for j, size in enumerate(run.num_values) if size]
+    if not sizes:
+        raise NoPicture(f"{run.config.method} has no categorical latents: joint_vae has some")
+    rows, labels, breaks = [], [], []
+    for (j, size), chances in zip(sizes, latents.chances):
+        breaks.append(len(rows))
+        given = chances.argmax(1)
+        decoded = run.decode(_at_class(run.num_values, j, np.arange(size)))
+        for value in range(size):
+            own = np.flatnonzero(given == value)
+            best = own[np.argsort(-chances[own, value], kind="stable")][:num]
+            row = run.dataset.images(latents.index[best], seed=latents.seed) / 255.0
+            rows.append(np.concatenate([decoded[value:value + 1], row.astype(np.float32)]))
+            labels.append((f"{latents.name(j)} = {value}", f"{len(own) / len(given):.0%} of images"
+                           + _mostly(latents, own)))
+    return Sheet("categories", "classes of the categorical latents", run_title(run), rows, labels,
+                 "First in each row: the class decoded, all else at zero. Then images of the data "
+                 "set that the encoder puts into the class, the most certain first.",
+                 breaks=tuple(breaks[1:]))
+
+
+def _at_class(num_values: tuple[int, ...], j: int, classes: np.ndarray) -> np.ndarray:
+    codes = np.zeros((len(classes), len(num_values)), np.float32)
+    codes[:, j] = classes
+    return codes
+
+
+def _mostly(latents: Latents, rows: np.ndarray) -> str:
+    """The categorical factor's value that most images of a class have."""
+    space = latents.run.dataset.space
+    named = [k for k, kind in enumerate(space.types) if kind.name == "categorical"]
+    if not named or not len(rows):
+        return ""
+    counts = np.bincount(latents.factors[rows, named[0]], minlength=space.sizes[named[0]])
+    value = space.values[named[0]][int(counts.argmax())]
+    return f", {space.names[named[0]]} {value}: {counts.max() / counts.sum():.0%}"
+
+
+@runtime_checkable
+class Clustered(Protocol):
+    """What a run of a method with clusters, such as VaDE, can do beside the rest."""
+
+    num_clusters: int
+
+    def cluster_codes(self, cluster: int, num: int, *, seed: int = 0) -> np.ndarray:
+        """Draws of the prior of a cluster as codes `[num, code]`, the first one its centre."""
+
+    def cluster_chances(self, images: np.ndarray) -> np.ndarray:
+        """Probabilities of the clusters, `[sample, cluster]`."""
+
+
+def clusters(latents: Latents, *, num: int = 6) -> Sheet:
+    """For each cluster: draws of it decoded, then images that belong to it. Jiang et al. 2017."""
+    run = latents.run
+    if not isinstance(run, Clustered) or not run.num_clusters:
+        raise NoPicture(f"{run.config.method} has no clusters in its latents: this picture is for "
+                        "methods with a mixture for a prior")
+    images = run.dataset.images(latents.index, seed=latents.seed)
+    chances = run.cluster_chances(images)
+    given = chances.argmax(1)
+    sizes = np.bincount(given, minlength=run.num_clusters)
+    rows, labels = [], []
+    for cluster in np.argsort(-sizes, kind="stable")[:_MOST_CLUSTERS]:
+        decoded = run.decode(run.cluster_codes(int(cluster), num, seed=latents.seed))
+        own = np.flatnonzero(given == cluster)
+        best = own[np.argsort(-chances[own, cluster], kind="stable")][:num]
+        rows.append(np.concatenate([decoded, (images[best] / 255.0).astype(np.float32)]))
+        labels.append((f"cluster {cluster}", f"{sizes[cluster] / len(given):.0%} of images"))
+    footer = (f"First {num}: draws of the cluster's prior, decoded, the centre first. Then images "
+              "of the data set that belong to it, the most certain first.")
+    if run.num_clusters > _MOST_CLUSTERS:
+        footer += f" The {_MOST_CLUSTERS} largest of {run.num_clusters} clusters."
+    return Sheet("clusters", "draws and members of each cluster", run_title(run), rows, labels,
+                 footer)
