@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from unweave.data import DATASETS, load_data, shapes3d_scene
+from unweave.data import DATASETS, load_data, shapes3d, shapes3d_scene
 from unweave.data.shapes3d import SPACE, hue
 from unweave.data.shapes3d_scene import ROOM, SKY, empty_room, take_pictures
 from unweave.data.streaming import is_resident
@@ -113,6 +113,22 @@ def test_an_image_is_its_picture_with_three_colours() -> None:
     expected += seen.sky[0][:, None] * torch.tensor(SKY) / 255 + seen.sheen[0][:, None]
     made = images(row)[0].reshape(-1, 3).astype(float)
     np.testing.assert_allclose(made, (255 * expected).clamp_max(255).numpy(), atol=1.0)
+
+
+@pytest.mark.parametrize("size", [32, 64])
+def test_machine_code_and_tensor_operations_make_the_same_images(size: int) -> None:
+    """What a CPU runs and what other devices run, to the last bit; so are the bytes."""
+    pixels = shapes3d.rendered_pixels(size)
+    rng = np.random.Generator(np.random.Philox(3))
+    index = torch.from_numpy(rng.integers(len(SPACE), size=(3, 40)))
+    made = pixels.gather_on(torch.device("cpu"))(index)
+    other = shapes3d._gather(pixels.table(), shapes3d._colours(), pixels.shape, index)
+    assert made.shape == (3, 40, size, size, 3)
+    assert made.is_contiguous()
+    torch.testing.assert_close(made, other, rtol=0, atol=0)
+    stored = pixels.rows(index.reshape(-1).numpy())
+    assert stored.dtype == np.uint8
+    np.testing.assert_array_equal(stored.reshape(made.shape), (made * 255).round().numpy())
 
 
 def test_each_factor_changes_its_part() -> None:

@@ -7,14 +7,15 @@ says how much), but are not those.
 Of the six factors only three change what a ray meets: 480 pictures are taken, which needs a few
 seconds, and hold for each pixel how much of which material it shows. An image is such a picture
 with three colours put in. So 24 MB on a device stand for all 480,000 images, and a batch is one
-small matrix product for each image. All numbers in it are whole and small, so that every device
-gets the same bytes.
+small matrix product for each image (on a CPU: `colouring.py`). All numbers in it are whole and
+small, so that every device gets the same bytes.
 """
 
 from __future__ import annotations
 
 import functools
 import threading
+from functools import partial
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -22,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unweave.data.colouring import painter
 from unweave.data.dataset import DatasetEntry, FactorDataset, Gather
 from unweave.data.shapes3d_scene import SKY, empty_room, take_pictures
 from unweave.factors import FactorSpace
@@ -37,7 +39,6 @@ SPACE = FactorSpace(
 NUM_SCENES = 8 * 4 * 15
 _SIDES = (32, 64, 128)
 _STEPS = 4  # levels of a table for each level of a byte
-_CHUNK = 16
 
 
 def hue(number: int) -> tuple[int, int, int]:
@@ -59,43 +60,28 @@ class RenderedPixels:
 
     def rows(self, index: IndexArray) -> ImageArray:
         """The images at `index`; pictures are taken of those orientations alone that occur."""
-        out = np.empty((len(index), *self.shape), dtype=np.uint8)
-        colours = _colours()
+        out = np.empty((len(index), self.shape[0] * self.shape[1], 3), dtype=np.uint8)
+        paint, colours = painter(5 * _STEPS), _colours().numpy()
         scene = index % NUM_SCENES
         for turn in np.unique(scene % 15):
-            table = self._pictures(int(turn))
+            table = self._pictures(int(turn)).numpy()
             which = np.flatnonzero(scene % 15 == turn)
-            for start in range(0, len(which), _CHUNK):
-                part = which[start:start + _CHUNK]
-                levels = _levels(table[torch.from_numpy(scene[part] // 15)],
-                                 colours[torch.from_numpy(index[part] // NUM_SCENES)])
-                out[part] = levels.mT.to(torch.uint8).reshape(-1, *self.shape).numpy()
-        return out
+            made = np.empty((len(which), *out.shape[1:]), dtype=np.uint8)
+            paint(table, colours, scene[which] // 15, index[which] // NUM_SCENES, 1.0, made)
+            out[which] = made
+        return out.reshape(-1, *self.shape)
 
     def gather_on(self, device: torch.device) -> Gather:
-        """Put colours into pictures on the device: tensor operations that a CUDA graph can hold."""
+        """Put colours into pictures on the device.
+
+        On a GPU these are tensor operations that a CUDA graph can hold.
+        """
         table = self._tensors.get(str(device))
         if table is None:
             table = self.table().to(device)
             self._tensors[str(device)] = table
-        colours, shape = _colours().to(device), self.shape
-        # A tensor, as a GPU multiplies by 1/255 where it is told to divide by a plain number.
-        white = torch.tensor(255.0, device=device)
-
-        # A few images at a time stay in a processor's cache: four times as fast on a CPU.
-        chunk = _CHUNK if device.type == "cpu" else 1 << 62
-
-        def gather(index: Tensor) -> Tensor:
-            flat = index.reshape(-1)
-            images = torch.empty(len(flat), shape[0] * shape[1], 3, device=device)
-            for start in range(0, len(flat), chunk):
-                part = flat[start:start + chunk]
-                levels = _levels(table.index_select(0, part % NUM_SCENES), colours.index_select(
-                    0, torch.div(part, NUM_SCENES, rounding_mode="floor")))
-                torch.div(levels.mT, white, out=images[start:start + chunk])
-            return images.reshape(*index.shape, *shape)
-
-        return gather
+        return partial(_paint_on_cpu if device.type == "cpu" else _gather, table,
+                       _colours().to(device), self.shape)
 
     def table(self) -> Tensor:
         """Whole numbers `[scene, 6, pixel]`: floor, walls, object; red, green, blue of the rest."""
@@ -132,6 +118,25 @@ def _colours() -> Tensor:
     floor, walls, thing = (hues.reshape(shape).expand(10, 10, 10, 1, 3) for shape in (
         (10, 1, 1, 1, 3), (1, 10, 1, 1, 3), (1, 1, 10, 1, 3)))
     return torch.cat([floor, walls, thing, rest], dim=3).reshape(1000, 6, 3).mT.contiguous()
+
+
+def _paint_on_cpu(table: Tensor, colours: Tensor, shape: tuple[int, int, int],
+                  index: Tensor) -> Tensor:
+    images = torch.empty(index.numel(), shape[0] * shape[1], 3)
+    flat = index.reshape(-1).numpy()
+    painter(5 * _STEPS)(table.numpy(), colours.numpy(), flat % NUM_SCENES, flat // NUM_SCENES,
+                        255.0, images.numpy())
+    return images.reshape(*index.shape, *shape)
+
+
+def _gather(table: Tensor, colours: Tensor, shape: tuple[int, int, int], index: Tensor) -> Tensor:
+    flat = index.reshape(-1)
+    levels = _levels(table.index_select(0, flat % NUM_SCENES), colours.index_select(
+        0, torch.div(flat, NUM_SCENES, rounding_mode="floor")))
+    # By a tensor, as a GPU multiplies by 1/255 where it is told to divide by a plain number.
+    images = levels.new_empty(len(flat), shape[0] * shape[1], 3)
+    torch.div(levels.mT, levels.new_full((), 255.0), out=images)
+    return images.reshape(*index.shape, *shape)
 
 
 def _levels(pictures: Tensor, colours: Tensor) -> Tensor:
