@@ -8,12 +8,12 @@ import pytest
 import unweave
 
 ROOT = Path(unweave.__file__).parent
-FLOOR = {"types", "factors", "random", "version", "plugins"}
+FLOOR = {"types", "factors", "random", "version", "plugins", "markup"}
 BELOW_REPORT = FLOOR | {"config", "data", "nn", "objectives", "metrics", "training", "studies"}
 ALLOWED = {
     "data": FLOOR,
     "nn": FLOOR,
-    "objectives": {"types", "version", "plugins"},
+    "objectives": {"types", "version", "plugins", "markup"},
     "metrics": FLOOR,
     "training": FLOOR | {"config", "data", "nn", "objectives"},
     "studies": FLOOR | {"config", "data", "nn", "objectives", "metrics", "training"},
@@ -23,7 +23,9 @@ ALLOWED = {
     "sklearn": BELOW_REPORT | {"torch"},
     "export": BELOW_REPORT | {"torch"},
     "commands": BELOW_REPORT | {"report", "export"},
+    "notebook": FLOOR | {"training", "report"},
     "plugins": {"types"},
+    "markup": set(),
     "types": set(),
     "factors": {"types"},
     "random": {"philox"},

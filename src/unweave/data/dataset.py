@@ -22,6 +22,7 @@ from torch import Tensor
 from unweave.data.cells import DrawIndex, TrainingCells, uniform_draw
 from unweave.data.pixels import BytePixels, Gather, PackedPixels, Pixels
 from unweave.factors import FactorSpace, LabelTable
+from unweave.markup import card, strip, table
 from unweave.random import Purpose, Streams
 from unweave.types import (
     Factors,
@@ -106,6 +107,21 @@ class FactorDataset:
 
     def __repr__(self) -> str:
         return f"FactorDataset({self.name!r}, {len(self)} images {self.image_shape})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: sizes, factors or labels, eight images."""
+        facts = {"images": f"{len(self):,}", "shape": list(self.image_shape),
+                 "labels": None if self.labels is None else list(self.labels.names),
+                 "training sees": None if self.cells is None else f"{self.num_training:,}"}
+        parts = []
+        if self.space.has_factors:
+            parts.append(table([{"factor": name, "classes": size, "type": str(kind)} for
+                                name, size, kind in zip(self.space.names, self.space.sizes,
+                                                        self.space.types)],
+                               ("factor", "classes", "type")))
+        index = np.linspace(0, len(self) - 1, 8).astype(np.int64)
+        parts.append(strip([self.images(index)], caption="eight of them, evenly spaced"))
+        return card(self.name, facts, *parts)
 
     @property
     def is_random(self) -> bool:

@@ -29,7 +29,7 @@ from unweave.metrics.mig_sup import mig_sup
 from unweave.metrics.modularity import modularity
 from unweave.metrics.mutual_info_score import mutual_info_score
 from unweave.metrics.path_length import path_length
-from unweave.metrics.record import CONVENTIONS, Key, Metric, Score
+from unweave.metrics.record import CONVENTIONS, Key, Metric, Score, Scores
 from unweave.metrics.registry import METRICS
 from unweave.metrics.sampling import Draw
 from unweave.metrics.sap import sap
@@ -49,6 +49,7 @@ __all__ = [
     "Metric",
     "Plan",
     "Score",
+    "Scores",
     "attribute_table",
     "attributes",
     "beta_vae",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from unweave.markup import escape, table
 from unweave.metrics.encoding import INPUTS
 from unweave.types import Range, UserError, unknown_name
 
@@ -150,3 +151,26 @@ class Score:
     def as_dict(self) -> dict[str, Any]:
         """The fields by name, with `overridden` as a list."""
         return asdict(self) | {"overridden": list(self.overridden)}
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a row of the table of scores."""
+        return Scores([self])._repr_html_()
+
+
+class Scores(list[Score]):
+    """Scores as a list, which a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        records = [{
+            "score": score.key, "value": f"{score.value:.3f}",
+            "interval": (None if score.low is None or score.high is None
+                         else f"{score.low:.3f} to {score.high:.3f}"),
+            "chance": None if score.chance is None else f"{score.chance:.3f}",
+            "ceiling": None if score.ceiling is None else f"{score.ceiling:.3f}",
+            "better": {True: "higher", False: "lower", None: "neither"}[score.higher_is_better],
+            "convention": score.convention + (" *" if score.overridden else "")}
+            for score in self]
+        changed = sorted({name for score in self for name in score.overridden})
+        note = f"<div>* {escape(changed)} differ from the convention</div>" if changed else ""
+        return table(records, ("score", "value", "interval", "chance", "ceiling", "better",
+                               "convention")) + note

@@ -19,7 +19,7 @@ from unweave.metrics.across import ACROSS_RUNS
 from unweave.metrics.arrays import ArrayLike, as_array, as_codes, as_labels, as_num_values
 from unweave.metrics.encoding import INPUTS, ROW_INPUTS, Encoding, as_encoding
 from unweave.metrics.labels import NUM_FACTOR_BINS, Labels
-from unweave.metrics.record import CONVENTIONS, Metric, Score, accepted
+from unweave.metrics.record import CONVENTIONS, Metric, Score, Scores, accepted
 from unweave.metrics.registry import METRICS
 from unweave.metrics.resampling import resampled_means
 from unweave.metrics.sampling import BOOTSTRAP, SHUFFLE, Draw, RowSource, Source, SpaceSource
@@ -74,7 +74,7 @@ class Plan:
                             f"{len(codes)}")
         checked = as_num_values(num_values, codes)
         num_values = checked.tolist() if checked.any() else None
-        records: list[Score] = []
+        records = Scores()
         for i, metric in enumerate(self.metrics):
             lacking = metric.lacking(encoding.given)
             if lacking is None:

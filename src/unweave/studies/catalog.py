@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from unweave.config import RunConfig
+from unweave.markup import card
 from unweave.objectives import canonical
 from unweave.training import parse_seeds, plan
 from unweave.types import UserError, unknown_name
@@ -74,6 +75,13 @@ class Study:
             raise UserError(f"the study {self.name!r} must return RunConfigs, as "
                             "unweave.training.plan makes them")
         return list({config.run_id: config for config in made}.values())
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: what the study trains and scores, and the command that runs it."""
+        return card(self.name, {
+            "what": self.summary, "data": list(self.data), "seeds": self.seeds,
+            "metrics": list(self.metrics) or "none", "convention": self.convention,
+            "run it": f"unweave study run {self.name} --store S"})
 
 
 def strength_of(config: RunConfig) -> tuple[str, float | None]:

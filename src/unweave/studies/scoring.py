@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from unweave.metrics import score_dataset
 from unweave.metrics.encoding import Encoding
-from unweave.metrics.record import Score
+from unweave.metrics.record import Score, Scores
 from unweave.training import Encoded, Run
 from unweave.training.folder import write_atomically
 from unweave.training.progress import display
@@ -53,7 +53,7 @@ def score_run(run: Run, *, metrics: Sequence[str] | None = None, convention: str
                               **overrides)
     if cells == "all":
         return found
-    return [replace(score, settings=score.settings | {"cells": cells}) for score in found]
+    return Scores(replace(score, settings=score.settings | {"cells": cells}) for score in found)
 
 
 def store_scores(run: Run, scores: Sequence[Score]) -> Path | None:

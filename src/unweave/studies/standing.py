@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unweave.config import RunConfig
+from unweave.markup import card
 from unweave.studies.runner import recall
 from unweave.studies.store import Store, is_alive
 from unweave.types import UserError
@@ -30,6 +31,10 @@ class Standing:
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
         return dict(self.__dict__)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return card(self.study, {k: v for k, v in self.as_dict().items() if k != "study"})
 
 
 def studies_in(store: Store) -> list[str]:

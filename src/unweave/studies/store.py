@@ -30,6 +30,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from unweave.markup import card, table
 from unweave.types import UserError
 
 FORMAT = 1
@@ -74,6 +75,18 @@ class Store:
 
     def __repr__(self) -> str:
         return f"Store({self.address!r})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: runs by data set, method and status, and what is scored."""
+        counts: dict[tuple[str, ...], int] = {}
+        for row in self.runs():
+            group = (row["data"], row["method"], row["source"], row["status"])
+            counts[group] = counts.get(group, 0) + 1
+        columns = ("data", "method", "source", "status", "runs")
+        records = [dict(zip(columns, (*group, f"{n:,}"))) for group, n in sorted(counts.items())]
+        facts = {"studies": [name.removesuffix(".json") for name in self.files("studies")] or None,
+                 "runs": f"{sum(counts.values()):,}"}
+        return card(f"store at {self.address}", facts, table(records, columns) if records else "")
 
     @property
     def folder(self) -> Path | None:

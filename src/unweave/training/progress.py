@@ -1,6 +1,7 @@
-"""Progress of training and encoding: what is reported, and the two ways to show it.
+"""Progress of training and encoding: what is reported, and the three ways to show it.
 
-A terminal gets a live bar; anything else (a log, a pipe) gets a plain line now and then.
+A terminal gets a live bar, a notebook one that is drawn in its place; anything else (a log, a pipe)
+gets a plain line now and then.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Any
+
+from unweave.markup import escape
 
 
 @dataclass(frozen=True)
@@ -88,8 +92,60 @@ class LiveBar:
         self._bars.update(self._rows[report.label], completed=report.step, text=report.text)
 
 
-def display(enabled: bool | None = None) -> PlainLines | LiveBar:
-    """A bar on a terminal, plain lines elsewhere; `False` shows nothing."""
+class NotebookBar:
+    """Bars below the cell of a notebook, one for each label, drawn anew in the same place.
+
+    Needs nothing but the kernel itself: no widgets, and a saved notebook keeps the last state.
+    """
+
+    def __init__(self, every: float = 0.25) -> None:
+        self.every, self._last = every, float("-inf")
+        self._reports: dict[str, Report] = {}
+        self._place: Any = None
+
+    def __enter__(self) -> NotebookBar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._reports:
+            self._draw()  # what came last, though it came a moment after the one before
+
+    def __call__(self, report: Report) -> None:
+        """Draw, unless that was done a moment ago."""
+        self._reports[report.label] = report
+        if time.monotonic() - self._last >= self.every or report.step >= report.steps:
+            self._draw()
+
+    def _draw(self) -> None:
+        from IPython.display import HTML, display
+
+        self._last = time.monotonic()
+        shown = HTML(self.html())
+        if self._place is None:
+            self._place = display(shown, display_id=True)
+        else:
+            self._place.update(shown)
+
+    def html(self) -> str:
+        """The bars as they stand."""
+        return "".join(
+            f'<div style="white-space:nowrap">{escape(report.label)} '
+            f'<progress value="{report.step}" max="{max(report.steps, 1)}"></progress> '
+            f"{report.step}/{report.steps} {escape(report.text)}</div>"
+            for report in self._reports.values())
+
+
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook, whose cells can show HTML."""
+    shell = sys.modules.get("IPython")
+    running = shell.get_ipython() if shell is not None else None
+    return running is not None and hasattr(running, "kernel")
+
+
+def display(enabled: bool | None = None) -> PlainLines | LiveBar | NotebookBar:
+    """A bar on a terminal or in a notebook, plain lines elsewhere; `False` shows nothing."""
     if enabled is False:
         return Silence()
+    if in_notebook():
+        return NotebookBar()
     return LiveBar() if sys.stderr.isatty() else PlainLines()

@@ -18,6 +18,7 @@ from unweave.config import FORMAT, RunConfig
 from unweave.data import DATASETS, load_data, parse_spec
 from unweave.data.dataset import FactorDataset, ResidentImages
 from unweave.data.streaming import StreamedImages
+from unweave.markup import card, curve, strip
 from unweave.objectives import METHODS, Posterior
 from unweave.objectives.posterior import split_head
 from unweave.random import Purpose, Streams
@@ -71,6 +72,21 @@ class Run:
     def architecture(self) -> nn.Architecture:
         """The encoder and decoder."""
         return nn.ARCHITECTURES[self.config.architecture]
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: what was trained, how it went, eight reconstructions."""
+        config = self.config
+        facts = {"method": config.method, "letters": self._letters, "data": self.dataset.name,
+                 "seed": config.seed, "steps": config.steps, "latents": config.num_latents,
+                 "architecture": config.architecture, "status": self.status,
+                 "folder": None if self.folder is None else str(self.folder)}
+        facts |= {name: self.curves[name][-1] for name in ("recon", "kl") if self.curves.get(name)}
+        parts = [curve(self.curves.get("loss", []), caption="loss")]
+        if self.status == "done":
+            images = self.dataset.images(np.linspace(0, len(self.dataset) - 1, 8).astype(np.int64))
+            parts.append(strip([images, self.reconstruct(images)],
+                               caption="images above, their reconstructions below"))
+        return card(self.run_id, facts, *parts)
 
     def _chunks(self, images: np.ndarray) -> Iterator[Tensor]:
         images = np.asarray(images)
