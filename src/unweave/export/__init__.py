@@ -1,0 +1,5 @@
+"""Out of unweave and into it: files for other programs, the Hub, checkpoints of others."""
+
+from unweave.export.write import FORMATS, Exported, export_run
+
+__all__ = ["FORMATS", "Exported", "export_run"]
