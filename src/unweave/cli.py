@@ -16,6 +16,7 @@ import typer
 from unweave.commands.answers import analyse, compare, import_app, select
 from unweave.commands.doctor import doctor, print_version
 from unweave.commands.pictures import show
+from unweave.commands.export import export, pull
 from unweave.commands.study import study_app
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ app.command()(compare)
 app.command()(select)
 app.command()(doctor)
 app.command()(show)
+app.command()(export)
+app.command()(pull)
 
 # ClickException, two steps above BadParameter: some releases of typer carry click inside, others
 # depend on it, and this name is right for both.

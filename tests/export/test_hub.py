@@ -1,0 +1,79 @@
+"""Push and pull against a server on this machine: what goes up comes back as the same run."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from fake_hub import serving
+
+from small import small_plan, train_small
+from unweave import cli
+from unweave.export.hub import pull, push
+from unweave.export.write import export_run
+from unweave.training import load
+from unweave.types import UserError
+
+pytest.importorskip("huggingface_hub")
+
+
+@pytest.fixture(scope="module")
+def hub():
+    with serving() as hub:
+        yield hub
+
+
+@pytest.fixture
+def at_home(hub, monkeypatch, tmp_path):
+    monkeypatch.setenv("HF_ENDPOINT", hub.address)
+    monkeypatch.setenv("HF_TOKEN", hub.token)
+    monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    return hub
+
+
+@pytest.fixture(scope="module")
+def run(sprites, tmp_path_factory):
+    return train_small(small_plan("beta_vae", steps=2), sprites,
+                       out=tmp_path_factory.mktemp("runs"))[0]
+
+
+def test_a_run_goes_up_and_comes_back(at_home, run, sprites, tmp_path):
+    export_run(run, tmp_path / "out", to="torch")
+    address = push(run, tmp_path / "out", "ada/sprites", private=True)
+    assert address == f"{at_home.address}/ada/sprites"
+    assert at_home.private["ada/sprites"]
+    assert {"README.md", "model.pt", "model.py", "run/config.json", "run/weights.safetensors"} <= \
+        set(at_home.repositories["ada/sprites"])
+    folder = pull("ada/sprites", tmp_path / "in")
+    back = load(folder / "run", data=sprites, device="cpu")
+    assert back.run_id == run.run_id
+    assert all(torch.equal(back.params[k], run.params[k]) for k in run.params)
+    assert np.array_equal(back.encode(sprites.images([3])), run.encode(sprites.images([3])))
+    assert sorted(p.name for p in (tmp_path / "in").iterdir()) == ["sprites"]
+    push(run, tmp_path / "out", "ada/sprites")  # again: a new commit of the same
+    with pytest.raises(UserError, match="exists already"):
+        pull("ada/sprites", tmp_path / "in")
+
+
+def test_what_fails_is_one_sentence_and_leaves_nothing(at_home, run, tmp_path, monkeypatch):
+    with pytest.raises(UserError, match="is not on the Hub"):
+        pull("ada/nothing", tmp_path / "in")
+    assert list((tmp_path / "in").iterdir()) == []
+    with pytest.raises(UserError, match="write user/name"):
+        pull("nothing", tmp_path / "in")
+    export_run(run, tmp_path / "out", to="torch")
+    monkeypatch.setenv("HF_TOKEN", "another")
+    with pytest.raises(UserError, match="did not take or give"):
+        push(run, tmp_path / "out", "ada/other")
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(UserError, match="the Hub"):
+        push(run, tmp_path / "out", "ada/other")
+
+
+def test_the_command_line_pulls(at_home, tmp_path, capsys):
+    at_home.repositories["eva/plain"] = {"README.md": b"---\n---\nhello"}
+    with pytest.raises(SystemExit) as leave:
+        cli.main(["pull", "eva/plain", "-o", str(tmp_path), "--json"])
+    assert leave.value.code == 0
+    (record,) = json.loads(capsys.readouterr().out)
+    assert record == {"name": "eva/plain", "folder": str(tmp_path / "plain"), "run": None}
