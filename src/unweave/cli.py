@@ -17,6 +17,7 @@ from unweave.commands.answers import analyse, compare, import_app, select
 from unweave.commands.doctor import doctor, print_version
 from unweave.commands.pictures import show
 from unweave.commands.export import export, pull
+from unweave.commands.explore import explore
 from unweave.commands.study import study_app
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ app.command()(doctor)
 app.command()(show)
 app.command()(export)
 app.command()(pull)
+app.command()(explore)
 
 # ClickException, two steps above BadParameter: some releases of typer carry click inside, others
 # depend on it, and this name is right for both.
