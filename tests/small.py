@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from unweave.data import load_data, table_dataset
+from unweave.objectives import METHODS
 from unweave.training import plan, train_runs
 
 SMALL = {"steps": 6, "batch_size": 8, "num_latents": 4, "precision": "float32"}
@@ -17,6 +18,18 @@ def make_sprites():
                        rows[:, 3] * 4 + 2], axis=-1)
     names = ("shape", "scale", "position_x", "position_y")
     return table_dataset(whole.images(whole.index(picked)), rows, names, name="sprites")
+
+
+def small_letters(method):
+    """Letters that keep a method's tests quick; what they check does not depend on them."""
+    record = METHODS[method]
+    if record.critic is not None:
+        return {"critic_width": 16, "critic_depth": 2}
+    if record.game is not None:
+        return {"critic_steps": 2, "num_noise": 5, "architecture": "conv64-small", "batch_size": 4}
+    if record.warmup is not None:
+        return {"pretrain_steps": 3, "clusters": 3, "decay_steps": 2}
+    return {}
 
 
 def small_plan(method="beta_vae", **changes):

@@ -13,7 +13,7 @@ BELOW_REPORT = FLOOR | {"config", "data", "nn", "objectives", "metrics", "traini
 ALLOWED = {
     "data": FLOOR,
     "nn": FLOOR,
-    "objectives": {"types", "version", "plugins", "markup"},
+    "objectives": {"types", "version", "plugins"},
     "metrics": FLOOR,
     "training": FLOOR | {"config", "data", "nn", "objectives"},
     "studies": FLOOR | {"config", "data", "nn", "objectives", "metrics", "training"},

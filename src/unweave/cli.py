@@ -96,6 +96,8 @@ def train(
     init: Annotated[str, typer.Option(help="glorot or pytorch.")] = "glorot",
     precision: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    init_from: Annotated[Path | None, typer.Option(
+        help="The folder of a run whose encoder and decoder to start from.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on; keep what is done.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -110,10 +112,12 @@ def train(
         method, data, seeds=seeds, steps=steps, out=out, device=device, resume=resume,
         batch_size=batch_size, num_latents=num_latents, learning_rate=learning_rate,
         architecture=architecture, likelihood=likelihood, init=init, precision=precision,
+        **({} if init_from is None else {"init_from": init_from}),
         **_parse_settings(settings or []))
     records = [{"name": run.run_id, "folder": str(run.folder), "status": run.status,
                 "seed": run.config.seed, **dict(run.config.hyper),
-                **{k: run.curves[k][-1] for k in ("loss", "recon", "kl")},
+                **{k: run.curves[k][-1] for k in ("loss", "recon", "kl", "critic_loss", "mi")
+                   if k in run.curves},
                 "seconds": run.info["seconds"]} for run in runs]
     columns = [k for k in records[0] if k not in ("name",)]
     print_records(records, columns, as_json=as_json)

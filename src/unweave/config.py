@@ -39,6 +39,8 @@ class RunConfig:
     adam_eps: float = 1e-8
     precision: str = "float32"
     hyper: tuple[tuple[str, Scalar], ...] = ()
+    init_from: str = ""
+    """The run whose weights this one starts from; empty: from its own draw."""
 
     def __getitem__(self, letter: str) -> Scalar:
         return dict(self.hyper)[letter]
@@ -51,6 +53,8 @@ class RunConfig:
     def to_json(self) -> str:
         """Canonical JSON: sorted keys, no spaces, floats as Python writes them."""
         record = asdict(self) | {"hyper": dict(self.hyper)}
+        if not self.init_from:  # came later: runs without it keep their names
+            del record["init_from"]
         return json.dumps(record, sort_keys=True, separators=(",", ":"))
 
     @classmethod
@@ -71,7 +75,9 @@ class RunConfig:
         `per_run` names the letters that are tensors over the stack (an objective's floats).
         """
         shared = tuple((k, v) for k, v in self.hyper if k not in per_run)
-        rest = replace(self, seed=0, learning_rate=0.0, hyper=shared)
+        # Other weights to start from are no reason for another stack, but they skip a warm-up.
+        rest = replace(self, seed=0, learning_rate=0.0, hyper=shared,
+                       init_from="another" if self.init_from else "")
         return tuple(getattr(rest, f.name) for f in fields(rest))
 
 

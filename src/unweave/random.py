@@ -49,6 +49,13 @@ class Purpose(IntEnum):
     CRITIC_OBSERVATION = 12
     EVALUATION_NOISE = 13
     EVALUATION_GUMBEL = 14
+    GENERATOR_CODE = 40
+    GENERATOR_NOISE = 41
+    CRITIC_CODE = 42
+    CRITIC_GENERATOR_NOISE = 43
+    BETWEEN = 44
+    PRIOR_FIT = 45
+    EVALUATION_GENERATOR_NOISE = 46
 
 
 def philox(counter: Sequence[Tensor | int], key: Sequence[Tensor | int]) -> list[Tensor]:

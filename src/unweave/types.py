@@ -91,6 +91,25 @@ class Forward(NamedTuple):
     """-log p(x|z) of every image, where the trainer has it from a kernel of its own already."""
 
 
+class Play(NamedTuple):
+    """One turn of a generator and a critic: everything their objective may look at."""
+
+    real: ImageNats
+    """The critic's output for real images."""
+    fake: ImageNats
+    """And for made ones."""
+    codes: LatentBatch
+    """Continuous codes that images were made from."""
+    mu: LatentBatch
+    logvar: LatentBatch
+    """What the encoder reads from the made images."""
+    category_logits: tuple[LatentBatch, ...] = ()
+    categories: tuple[LatentBatch, ...] = ()
+    """One-hot classes that images were made from."""
+    slope: ImageNats | None = None
+    """Length of the gradient of the critic's output between real and made images."""
+
+
 class UserError(ValueError):
     """Bad input, told in one sentence: what was wrong, what is allowed, what to do.
 

@@ -1,7 +1,7 @@
 """Networks for stacks of runs: layers with a leading run axis, architectures, passes, critics."""
 
 from unweave.nn.architectures import ARCHITECTURES
-from unweave.nn.batch_norm import norm
+from unweave.nn.batch_norm import layer_norm, norm
 from unweave.nn.blueprint import (
     Architecture,
     Buffer,
@@ -9,11 +9,18 @@ from unweave.nn.blueprint import (
     Conv,
     Dense,
     ImageShape,
+    LayerNorm,
     Norm,
     Parameter,
 )
 from unweave.nn.cpu import has_bfloat16_units, keep_freed_memory
-from unweave.nn.critic import critic_logits, critic_parameters, init_critic
+from unweave.nn.critic import (
+    critic_logits,
+    critic_parameters,
+    init_critic,
+    init_image_critic,
+    judge,
+)
 from unweave.nn.init import init_buffers, init_params
 from unweave.nn.layers import chosen_path, conv, conv_transpose, linear, path
 from unweave.nn.passes import PRECISIONS, decode, encode_head, image_nats
@@ -27,6 +34,7 @@ __all__ = [
     "Conv",
     "Dense",
     "ImageShape",
+    "LayerNorm",
     "Norm",
     "Parameter",
     "chosen_path",
@@ -40,8 +48,11 @@ __all__ = [
     "image_nats",
     "init_buffers",
     "init_critic",
+    "init_image_critic",
     "init_params",
+    "judge",
     "keep_freed_memory",
+    "layer_norm",
     "linear",
     "norm",
     "path",

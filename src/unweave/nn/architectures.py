@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from unweave.nn.blueprint import Architecture, Conv, Dense, Norm
+from unweave.nn.blueprint import Architecture, Conv, Dense, LayerNorm, Norm
 from unweave.types import unknown_name
 
 
@@ -156,6 +156,81 @@ def higgins2017_dense() -> Architecture:
     )
 
 
+def jiang2017() -> Architecture:
+    """VaDE's dense network: 500, 500, 2000, the codes, and back. Jiang et al. 2017, section 4.
+
+    ReLU between layers; images of any size.
+    """
+    return Architecture(
+        name="jiang2017",
+        paper="Jiang et al. 2017, section 4",
+        encoder=(Dense("dense1", 500), Dense("dense2", 500), Dense("dense3", 2000),
+                 Dense("dense4", activation="none")),
+        decoder=(Dense("dense1", 2000), Dense("dense2", 500), Dense("dense3", 500),
+                 Dense("dense4", activation="none")),
+    )
+
+
+def _players(name: str, paper: str, *, trunk: tuple[Conv, ...], dense: int,
+             generator: tuple[Dense | Conv, ...], wasserstein: bool) -> Architecture:
+    """A generator and a critic whose layers an encoder shares. Kim & Mnih 2018, appendix H.
+
+    "lReLU. batchnorm" is read as a normalisation before the activation, as elsewhere in the field.
+    `wasserstein`: no batch normalisation in the critic's convolutions, and layer normalisation in
+    the dense layer that follows; the encoder's own layer keeps its batch normalisation.
+    """
+    leaky = "leaky_relu"
+    layers: list = [replace(trunk[0], activation=leaky)]
+    for number, conv in enumerate(trunk[1:], start=2):
+        layers += ([replace(conv, activation=leaky)] if wasserstein else
+                   [replace(conv, activation="none", bias=False), Norm(f"norm{number}", leaky)])
+    after = f"norm{len(trunk) + 1}"
+    layers += [Dense("dense1", dense, activation="none", bias=wasserstein),
+               LayerNorm(after, leaky) if wasserstein else Norm(after, leaky),
+               Dense("dense2", 128, activation="none", bias=False),
+               Norm(f"norm{len(trunk) + 2}", leaky),
+               Dense("dense3", activation="none")]
+    made = [part for number, layer in enumerate(generator[:-1], start=1)
+            for part in (replace(layer, activation="none", bias=False),
+                         Norm(f"norm{number}", layer.activation))]
+    return Architecture(name=name, paper=paper, encoder=tuple(layers),
+                        decoder=(*made, generator[-1]), trunk=after)
+
+
+def _players_mnist(name: str, wasserstein: bool) -> Architecture:
+    """Kim & Mnih 2018, table 4: images of 28x28."""
+    return _players(
+        name, "Kim & Mnih 2018, table 4", wasserstein=wasserstein, dense=1024,
+        trunk=(Conv("conv1", 64), Conv("conv2", 128)),
+        generator=(Dense("dense1", 1024), Dense("dense2", 128), Conv("deconv1", 64),
+                   Conv("deconv2", activation="none")))
+
+
+def _players_shapes2d(name: str, wasserstein: bool) -> Architecture:
+    """Kim & Mnih 2018, table 5."""
+    return _players(
+        name, "Kim & Mnih 2018, table 5", wasserstein=wasserstein, dense=128,
+        trunk=tuple(Conv(f"conv{i}", c) for i, c in enumerate((32, 32, 64, 64), start=1)),
+        generator=(Dense("dense1", 128), Dense("dense2", 64),
+                   *(Conv(f"deconv{i}", c, activation="leaky_relu")
+                     for i, c in enumerate((64, 32, 32), start=1)),
+                   Conv("deconv4", activation="none")))
+
+
+def _players_big(name: str, wasserstein: bool) -> Architecture:
+    """Kim & Mnih 2018, table 6: five convolutions, two of them with stride 1."""
+    return _players(
+        name, "Kim & Mnih 2018, table 6", wasserstein=wasserstein, dense=1024,
+        trunk=(Conv("conv1", 64), Conv("conv2", 128), Conv("conv3", 256),
+               Conv("conv4", 256, stride=1), Conv("conv5", 256, stride=1)),
+        generator=(Dense("dense1", 1024), Dense("dense2", 256),
+                   Conv("deconv1", 256, activation="leaky_relu", stride=1),
+                   Conv("deconv2", 256, activation="leaky_relu", stride=1),
+                   Conv("deconv3", 128, activation="leaky_relu"),
+                   Conv("deconv4", 64, activation="leaky_relu"),
+                   Conv("deconv5", activation="none")))
+
+
 ARCHITECTURES: dict[str, Architecture] = {
     "conv64": conv64(),
     "conv64-study2019": conv64_study2019(),
@@ -166,6 +241,13 @@ ARCHITECTURES: dict[str, Architecture] = {
     "kaddah2020": kaddah2020(),
     "burgess2018": burgess2018(),
     "higgins2017-dense": higgins2017_dense(),
+    "jiang2017": jiang2017(),
+    "infogan-mnist": _players_mnist("infogan-mnist", False),
+    "infowgan-mnist": _players_mnist("infowgan-mnist", True),
+    "infogan-shapes2d": _players_shapes2d("infogan-shapes2d", False),
+    "infowgan-shapes2d": _players_shapes2d("infowgan-shapes2d", True),
+    "infogan-shapes2d-big": _players_big("infogan-shapes2d-big", False),
+    "infowgan-shapes2d-big": _players_big("infowgan-shapes2d-big", True),
 }
 
 

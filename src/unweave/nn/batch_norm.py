@@ -1,7 +1,8 @@
-"""Batch normalisation for a stack of runs: every run by its own batches and statistics.
+"""Normalisation for a stack of runs: every run by its own batches and statistics.
 
-Beside its weights it has running statistics, which are buffers: not trained by gradients but moved
-in place by every training pass. As in `layers.py` there is a general path and one for CPUs.
+Batch normalisation, beside its weights, has running statistics, which are buffers: not trained by gradients but moved
+in place by every training pass. As in `layers.py` there is a general path and one for CPUs. Layer
+normalisation looks at one image alone and keeps nothing.
 """
 
 from __future__ import annotations
@@ -59,6 +60,26 @@ def norm(
         centre, spread = mean.to(v.dtype), var.to(v.dtype)
     each = (slice(None), *(None,) * (x.ndim - 2))
     y = (v - centre[each]) * (torch.rsqrt(spread + EPSILON) * weight)[each] + bias[each]
+    return activate(y.to(x.dtype), activation)
+
+
+def layer_norm(
+    x: Float[Tensor, "run batch *grid channel"],
+    weight: Float[Tensor, "run *grid channel"],
+    bias: Float[Tensor, "run *grid channel"],
+    *,
+    activation: str = "none",
+) -> Float[Tensor, "run batch *grid channel"]:
+    """Layer normalisation of every image, and an activation. Ba et al. 2016, eq. 4.
+
+    Mean and biased variance are over all that the layer gives for an image. Tensor operations on
+    every path: a gradient penalty needs second derivatives.
+    """
+    check_activation(activation)
+    v = x.to(weight.dtype)
+    over = tuple(range(2, x.ndim))
+    spread, centre = torch.var_mean(v, dim=over, correction=0, keepdim=True)
+    y = (v - centre) * torch.rsqrt(spread + EPSILON) * weight[:, None] + bias[:, None]
     return activate(y.to(x.dtype), activation)
 
 

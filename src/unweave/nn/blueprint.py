@@ -15,8 +15,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from unweave.nn.batch_norm import norm
-from unweave.nn.layers import Flow
+from unweave.nn.batch_norm import layer_norm, norm
+from unweave.nn.layers import Flow, conv_same
 from unweave.types import Float, Params, UserError
 
 ImageShape = tuple[int, int, int]
@@ -66,7 +66,8 @@ class Dense:
 class Conv:
     """A convolution with stride 2 that halves the image; in a decoder, one that doubles it.
 
-    `channels` None means: as many as the image has.
+    `channels` None means: as many as the image has. With stride 1, on either side, it keeps the
+    size.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Conv:
     kernel: int = 4
     activation: str = "relu"
     bias: bool = True
+    stride: int = 2
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,15 @@ class Norm:
     activation: str = "relu"
 
 
-Layer = Dense | Conv | Norm
+@dataclass(frozen=True)
+class LayerNorm:
+    """Layer normalisation of all that the layer before gives for an image. Ba et al. 2016."""
+
+    name: str
+    activation: str = "relu"
+
+
+Layer = Dense | Conv | Norm | LayerNorm
 Shape = tuple[int, ...]
 
 
@@ -104,6 +114,20 @@ class Architecture:
     paper: str
     encoder: tuple[Layer, ...]
     decoder: tuple[Layer, ...]
+    trunk: str = ""
+    """The last of the encoder's layers that a critic of images shares; all but the head if empty.
+    """
+
+    @property
+    def num_shared(self) -> int:
+        """How many of the encoder's layers a critic of images shares."""
+        names = [layer.name for layer in self.encoder]
+        return names.index(self.trunk) + 1 if self.trunk else len(names) - 1
+
+    def trunk_size(self, image_shape: ImageShape) -> int:
+        """Numbers for an image that a critic gets from the layers that it shares."""
+        shapes = [out for side, *_, out in self._walk(image_shape, 1, 1) if side == "encoder"]
+        return math.prod(shapes[self.num_shared - 1])
 
     def parameters(
         self, image_shape: ImageShape, head_size: int, code_size: int
@@ -112,15 +136,17 @@ class Architecture:
         found: dict[str, Parameter] = {}
         for side, layer, shape, out in self._walk(image_shape, head_size, code_size):
             prefix = f"{side}.{layer.name}"
-            if isinstance(layer, Norm):
-                found[f"{prefix}.weight"] = Parameter(shape[-1:], 1, 1, fill=1.0)
-                found[f"{prefix}.bias"] = Parameter(shape[-1:], 1, 1, is_bias=True, fill=0.0)
+            if isinstance(layer, Norm | LayerNorm):
+                own = shape[-1:] if isinstance(layer, Norm) else shape
+                found[f"{prefix}.weight"] = Parameter(own, 1, 1, fill=1.0)
+                found[f"{prefix}.bias"] = Parameter(own, 1, 1, is_bias=True, fill=0.0)
                 continue
             if isinstance(layer, Dense):
                 weight: Shape = (math.prod(shape), math.prod(out))
                 fans, num_biases = weight, weight[1]
             else:
-                big, small = (shape, out) if side == "encoder" else (out, shape)
+                forwards = side == "encoder" or layer.stride == 1
+                big, small = (shape, out) if forwards else (out, shape)
                 weight = (layer.kernel, layer.kernel, big[-1], small[-1])
                 fans = layer.kernel**2 * big[-1], layer.kernel**2 * small[-1]
                 num_biases = out[-1]
@@ -158,16 +184,41 @@ class Architecture:
 
         `head_dtype` is the type of the head where a path can give more than that of x.
         """
-        flow = Flow(x)
-        for layer in self.encoder:
-            if isinstance(layer, Norm):
-                flow = Flow(_normalise(layer, "encoder", params, flow.result(), buffers, train))
+        return self._encoded(params, Flow(x), self.encoder, buffers, train, head_dtype)
+
+    def encode_shared(
+        self,
+        params: Params,
+        x: Float[Tensor, "run batch height width channel"],
+        buffers: Buffers | None = None,
+        train: bool = False,
+    ) -> Float[Tensor, "run batch *shape"]:
+        """What a critic gets to see of images; `encode_own` goes on from there to the head."""
+        return self._encoded(params, Flow(x), self.encoder[:self.num_shared], buffers, train)
+
+    def encode_own(
+        self,
+        params: Params,
+        shared: Float[Tensor, "run batch *shape"],
+        buffers: Buffers | None = None,
+        train: bool = False,
+    ) -> Float[Tensor, "run batch _"]:
+        """The head, from what `encode_shared` gave."""
+        return self._encoded(params, Flow(shared), self.encoder[self.num_shared:], buffers, train)
+
+    def _encoded(self, params: Params, flow: Flow, layers: tuple[Layer, ...],
+                 buffers: Buffers | None, train: bool,
+                 head_dtype: torch.dtype | None = None) -> Tensor:
+        given = flow.shape
+        for layer in layers:
+            if isinstance(layer, Norm | LayerNorm) or _keeps_size(layer):
+                flow = Flow(_plainly(layer, "encoder", params, flow.result(), buffers, train))
                 continue
             weight, bias = _weights(params, "encoder", layer.name)
             is_dense = isinstance(layer, Dense)
             inputs = math.prod(flow.shape[2:]) if is_dense else flow.shape[-1]
             if inputs != weight.shape[-2]:
-                size = "x".join(map(str, x.shape[2:]))
+                size = "x".join(map(str, given[2:]))
                 raise UserError(f"images of {size} do not fit these weights of {self.name!r}: "
                                 "they were made for another image size")
             flow.add("linear" if is_dense else "conv", weight, bias, layer.activation,
@@ -192,8 +243,8 @@ class Architecture:
         flow = Flow(code)
         last, start = self.decoder[-1], self._image_start()
         for layer in self.decoder:
-            if isinstance(layer, Norm):
-                flow = Flow(_normalise(layer, "decoder", params, flow.result(), buffers, train))
+            if isinstance(layer, Norm | LayerNorm) or _keeps_size(layer):
+                flow = Flow(_plainly(layer, "decoder", params, flow.result(), buffers, train))
                 continue
             weight, bias = _weights(params, "decoder", layer.name)
             out_dtype = (logits_dtype or weight.dtype) if layer is last else None
@@ -224,7 +275,7 @@ class Architecture:
     ) -> ImageShape:
         """Rows, columns and channels of a dense layer's output; channels None: grey, or colour."""
         if image_shape is not None:
-            scale = 2 ** sum(isinstance(layer, Conv) for layer in self.decoder)
+            scale = 2 ** _halvings(self.decoder)
             grid = (image_shape[0] // scale, image_shape[1] // scale)
             channels = channels or image_shape[2]
         else:
@@ -243,9 +294,7 @@ class Architecture:
     ) -> Iterator[tuple[str, Layer, Shape, Shape]]:
         """Every layer with its side and the shapes of its input and output."""
         height, width, num_channels = image_shape
-        halvings = max(
-            sum(isinstance(layer, Conv) for layer in side) for side in (self.encoder, self.decoder)
-        )
+        halvings = max(_halvings(self.encoder), _halvings(self.decoder))
         if height % 2**halvings or width % 2**halvings:
             raise UserError(
                 f"images of {height}x{width} do not fit {self.name!r}: "
@@ -257,11 +306,12 @@ class Architecture:
             if isinstance(layer, Dense):
                 out = (layer.features or head_size,)
             elif isinstance(layer, Conv):
-                out = (shape[0] // 2, shape[1] // 2, layer.channels or num_channels)
+                out = (shape[0] // layer.stride, shape[1] // layer.stride,
+                       layer.channels or num_channels)
             yield "encoder", layer, shape, out
             shape = out
         shape, start = (code_size,), self._image_start()
-        doublings = sum(isinstance(layer, Conv) for layer in self.decoder)
+        doublings = _halvings(self.decoder)
         for layer in self.decoder:
             out = shape
             if layer is start:
@@ -269,7 +319,8 @@ class Architecture:
             elif isinstance(layer, Dense):
                 out = (layer.features or math.prod(image_shape),)
             elif isinstance(layer, Conv):
-                out = (shape[0] * 2, shape[1] * 2, layer.channels or num_channels)
+                out = (shape[0] * layer.stride, shape[1] * layer.stride,
+                       layer.channels or num_channels)
             yield "decoder", layer, shape, out
             shape = out
 
@@ -278,10 +329,25 @@ def _weights(params: Params, side: str, name: str) -> tuple[Tensor, Tensor | Non
     return params[f"{side}.{name}.weight"], params.get(f"{side}.{name}.bias")
 
 
-def _normalise(
-    layer: Norm, side: str, params: Params, h: Tensor, buffers: Buffers | None, train: bool
+def _keeps_size(layer: Layer) -> bool:
+    return isinstance(layer, Conv) and layer.stride == 1
+
+
+def _halvings(layers: tuple[Layer, ...]) -> int:
+    return sum(isinstance(layer, Conv) and layer.stride == 2 for layer in layers)
+
+
+def _plainly(
+    layer: Norm | LayerNorm | Conv, side: str, params: Params, h: Tensor, buffers: Buffers | None,
+    train: bool
 ) -> Tensor:
+    """Layers that no chain takes."""
     prefix = f"{side}.{layer.name}"
+    if isinstance(layer, Conv):
+        return conv_same(h, *_weights(params, side, layer.name), activation=layer.activation)
+    if isinstance(layer, LayerNorm):
+        return layer_norm(h, params[f"{prefix}.weight"], params[f"{prefix}.bias"],
+                          activation=layer.activation)
     mean = var = None
     if buffers is not None:
         mean, var = buffers[f"{prefix}.mean"], buffers[f"{prefix}.var"]

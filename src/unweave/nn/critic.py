@@ -1,4 +1,4 @@
-"""Critics: networks that tell two kinds of codes apart, for methods with a discriminator.
+"""Critics: networks that tell two kinds of codes, or of images, apart.
 
 Their weights are a dictionary of their own, drawn from streams of their own, so that a method with
 a critic starts from the same encoder and decoder as one without. Depth is read from the weights.
@@ -10,9 +10,9 @@ from itertools import pairwise
 
 from torch import Tensor
 
-from unweave.nn.blueprint import Parameter
+from unweave.nn.blueprint import Architecture, Buffers, ImageShape, Parameter
 from unweave.nn.init import draw_params
-from unweave.nn.layers import Flow
+from unweave.nn.layers import Flow, linear
 from unweave.nn.passes import compute_types
 from unweave.random import Purpose, Streams
 from unweave.types import Float, Params
@@ -62,3 +62,36 @@ def critic_logits(
         flow.add("linear", weight, bias, "none" if number == last else "leaky_relu",
                  out_dtype=outside if number == last else None)
     return flow.result().to(outside)
+
+
+def init_image_critic(
+    architecture: Architecture, image_shape: ImageShape, streams: Streams, scheme: str = "glorot"
+) -> Params:
+    """The last layer of a critic of images, which shares an encoder's first layers."""
+    size = architecture.trunk_size(image_shape)
+    return draw_params({"critic.out.weight": Parameter((size, 1), size, 1),
+                        "critic.out.bias": Parameter((1,), size, 1, is_bias=True)},
+                       streams, scheme, Purpose.CRITIC_INIT)
+
+
+def judge(
+    architecture: Architecture,
+    params: Params,
+    x: Float[Tensor, "run batch height width channel"],
+    *,
+    precision: str = "float32",
+    buffers: Buffers | None = None,
+    train: bool = False,
+    with_head: bool = True,
+) -> tuple[Float[Tensor, "run batch"], Float[Tensor, "run batch head"] | None]:
+    """A critic's output for images, and the encoder's head from the layers that they share.
+
+    `params` are the encoder's and the critic's together; `buffers` and `train` as in `encode_head`.
+    """
+    inside, outside = compute_types(params, precision)
+    shared = architecture.encode_shared(params, x.to(inside), buffers, train)
+    out = linear(shared.flatten(2), params["critic.out.weight"], params["critic.out.bias"])
+    head = None
+    if with_head:
+        head = architecture.encode_own(params, shared, buffers, train).to(outside)
+    return out[..., 0].to(outside), head

@@ -201,6 +201,30 @@ def conv_transpose(
     return activate(y, activation)
 
 
+def conv_same(
+    x: Float[Tensor, "run batch row column input"],
+    weight: Float[Tensor, "run 4 4 input output"],
+    bias: Float[Tensor, "run output"] | None = None,
+    *,
+    activation: str = "none",
+) -> Float[Tensor, "run batch row column output"]:
+    """A 4x4 convolution with stride 1 that keeps the size, and an activation.
+
+    One row and column of zeros before the image and two after, which is 'same' in TensorFlow. The
+    transposed convolution of stride 1 is the same layer with its kernel turned round, which for
+    weights that are learnt is no difference. Tensor operations on every path.
+    """
+    check_activation(activation)
+    runs, batch, height, width, channels = x.shape
+    padded = F.pad(x, (0, 0, 1, 2, 1, 2))
+    taps = [padded[:, :, i : i + height, j : j + width] for i in range(4) for j in range(4)]
+    columns = torch.stack(taps, dim=-2).reshape(runs, batch * height * width, 16 * channels)
+    y = torch.bmm(columns, weight.to(x.dtype).flatten(1, 3))
+    if bias is not None:
+        y = y + bias.to(x.dtype)[:, None]
+    return activate(y.reshape(runs, batch, height, width, weight.shape[-1]), activation)
+
+
 def activate(y: Tensor, activation: str) -> Tensor:
     """The activation of that name."""
     if activation == "relu":

@@ -4,7 +4,11 @@ A method's letters are the keyword-only parameters of its `loss`, of its posteri
 critic's plan (`letter.py`). What the trainer supplies to `loss` by name is in CONTEXT:
 `dataset_size`; `step`, the updates done so far; `critic_logits`, `[*stack, batch, 2]`, of the codes
 `out.z`; `state`, the method's running quantities, each `[*stack, ...]`. New values of these come
-back among the terms as `state.<name>`; a quantity that does not come back keeps its value.
+back among the terms as `state.<name>`; a quantity that does not come back keeps its value; `prior`,
+the parameters of the prior where it has some, each `[*stack, ...]`.
+
+A method with a `game` has two players: its objective is a function of a `Play`, not of a `Forward`,
+and gives a `loss` and a `critic_loss`.
 """
 
 from __future__ import annotations
@@ -31,13 +35,16 @@ from unweave.objectives.density_ratio import (
 )
 from unweave.objectives.dip import dip_state, dip_vae_i, dip_vae_ii
 from unweave.objectives.elbo import LIKELIHOODS, beta_vae, vae
+from unweave.objectives.game import GAN, WGAN, Game, GamePlan, infogan, infowgan_gp, make_codes
 from unweave.objectives.information_dropout import information_dropout
 from unweave.objectives.joint import joint_vae
 from unweave.objectives.letter import CONTEXT, Letter, declared, pick
-from unweave.objectives.posterior import GAUSSIAN, JOINT, Draw, Posterior
+from unweave.objectives.mixture import MIXTURE, Prior
+from unweave.objectives.posterior import CODES, GAUSSIAN, JOINT, Draw, Posterior
 from unweave.objectives.tcvae import beta_tcvae
+from unweave.objectives.vade import Warmup, vade, vade_schedule, vade_warmup
 from unweave.plugins import Entries
-from unweave.types import Terms, UserError, unknown_name
+from unweave.types import PerRun, Terms, UserError, unknown_name
 
 
 def every_step(steps: int, hyper: Mapping[str, Any]) -> int:
@@ -58,13 +65,23 @@ class Method:
     """(num_latents) -> running quantities before the first update, without a run axis."""
     num_updates: Callable[[int, Mapping[str, Any]], int] = every_step
     """(steps, letters) -> updates of each network in a run of that many steps."""
+    prior: Prior | None = None
+    """A prior with parameters, which are learnt; None is N(0, I)."""
+    warmup: Callable[..., Warmup] | None = None
+    """(*, its letters) -> an autoencoder to start with, after which the prior is fitted."""
+    schedule: Callable[..., PerRun] | None = None
+    """(updates since the warm-up, *, its letters) -> what the learning rates are multiplied by."""
+    game: Game | None = None
+    """A generator against a critic that sees images."""
     aliases: tuple[str, ...] = ()
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
         """The functions that declare letters."""
-        critic = (self.critic.plan,) if self.critic else ()
-        return (self.loss, self.posterior.function, *critic)
+        parts = (self.critic and self.critic.plan, self.game and self.game.plan,
+                 self.prior and self.prior.init, self.warmup, self.schedule)
+        return (self.loss, self.posterior.function, self.posterior.noise,
+                *(part for part in parts if part is not None))
 
 
 _OURS: dict[str, Method] = {
@@ -95,6 +112,15 @@ _OURS: dict[str, Method] = {
     "joint_vae": Method(
         joint_vae, "Dupont 2018", "continuous and categorical codes, each held at a capacity",
         posterior=JOINT),
+    "vade": Method(
+        vade, "Jiang et al. 2017", "the prior is a mixture of Gaussians: clusters",
+        prior=MIXTURE, warmup=vade_warmup, schedule=vade_schedule),
+    "infogan": Method(
+        infogan, "Chen et al. 2016", "a generator against a discriminator, with informative codes",
+        posterior=CODES, game=GAN),
+    "infowgan_gp": Method(
+        infowgan_gp, "Kim & Mnih 2018, appendix G",
+        "infogan with Wasserstein distance and gradient penalty", posterior=CODES, game=WGAN),
 }
 
 METHODS: Entries[Method] = Entries("unweave.methods", Method, _OURS)
@@ -116,7 +142,7 @@ def canonical(method: str) -> str:
 
 
 def letters(method: str) -> Mapping[str, Letter]:
-    """The letters of a method: of its objective, its posterior and its critic, in this order."""
+    """The letters of a method: of its objective, its posterior and its other parts, in order."""
     record = METHODS[canonical(method)]
     return {name: letter for function in record.functions
             for name, letter in declared(function).items()}
@@ -142,7 +168,7 @@ def context(method: str) -> frozenset[str]:
 
 
 __all__ = [
-    "CONTEXT", "LIKELIHOODS", "METHODS", "SAMPLINGS", "Critic", "CriticPlan", "Draw",
-    "Letter", "Method", "Posterior", "aliases", "canonical", "complete", "context", "declared",
-    "frozen", "letters", "pick",
+    "CONTEXT", "LIKELIHOODS", "METHODS", "SAMPLINGS", "Critic", "CriticPlan", "Draw", "Game",
+    "GamePlan", "Letter", "Method", "Posterior", "Prior", "Warmup", "aliases", "canonical",
+    "complete", "context", "declared", "frozen", "letters", "make_codes", "pick",
 ]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from unweave.types import PerRun, Range, UserError, unknown_name
 
-CONTEXT = frozenset({"dataset_size", "step", "critic_logits", "state"})
+CONTEXT = frozenset({"dataset_size", "step", "critic_logits", "state", "prior"})
 """Keywords that the trainer fills in: they are facts of the training, not letters."""
 
 Value = bool | int | float | str

@@ -1,6 +1,6 @@
 """Posteriors: from the encoder's raw output (the head) to codes.
 
-One layout serves both: means, log-variances, then the logits of each categorical latent in turn.
+One layout serves all: means, log-variances, then the logits of each categorical latent in turn.
 The Gaussian posterior is the one without categorical latents.
 """
 
@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from unweave.objectives.letter import Sizes, pick, trailing
+from unweave.objectives.letter import Count, Sizes, pick, trailing
 from unweave.types import Positive
 
 Categories = Annotated[str, Sizes()]
@@ -34,6 +34,11 @@ class Draw(NamedTuple):
         return torch.cat([self.z, *self.categories], -1) if self.categories else self.z
 
 
+def no_noise() -> int:
+    """Decoders see codes alone."""
+    return 0
+
+
 @dataclass(frozen=True)
 class Posterior:
     """How a head becomes codes. `letters` are all the letters of a run or a stack."""
@@ -42,6 +47,8 @@ class Posterior:
     """(head, noise, uniform, *, its letters) -> Draw"""
     categorical: Callable[..., tuple[int, ...]]
     """(*, its letters) -> the number of values of each categorical latent"""
+    noise: Callable[..., int] = no_noise
+    """(*, its letters) -> numbers that the decoder gets beside the code"""
 
     def sizes(self, letters: Mapping[str, Any]) -> tuple[int, ...]:
         """The number of values of each categorical latent."""
@@ -53,7 +60,11 @@ class Posterior:
 
     def code_size(self, num_latents: int, letters: Mapping[str, Any]) -> int:
         """Numbers that the decoder gets for an image."""
-        return num_latents + sum(self.sizes(letters))
+        return num_latents + sum(self.sizes(letters)) + self.num_noise(letters)
+
+    def num_noise(self, letters: Mapping[str, Any]) -> int:
+        """Numbers of noise that the decoder gets for an image, beside its code."""
+        return self.noise(**pick(self.noise, letters))
 
     def num_uniform(self, letters: Mapping[str, Any]) -> int:
         """Uniform random numbers that a draw needs for an image, beside the normal ones."""
@@ -74,15 +85,21 @@ class Posterior:
         classes = [c.argmax(-1, keepdim=True).to(mu.dtype) for c in logits]
         return torch.cat([mu, *classes], -1) if classes else mu
 
-    def embed(self, codes: Tensor, letters: Mapping[str, Any]) -> Tensor:
-        """What the decoder gets for codes as `codes` gives them: classes as one-hot vectors."""
+    def embed(self, codes: Tensor, letters: Mapping[str, Any],
+              noise: Tensor | None = None) -> Tensor:
+        """What the decoder gets for codes as `codes` gives them: classes as one-hot vectors.
+
+        `noise`, where the decoder takes any, has the codes' leading axes or can be spread to them.
+        """
         sizes = self.sizes(letters)
         num_latents = codes.shape[-1] - len(sizes)
         parts = [codes[..., :num_latents]]
         for j, size in enumerate(sizes):
             values = torch.arange(size, device=codes.device)
             parts.append((codes[..., num_latents + j, None] == values).to(codes.dtype))
-        return torch.cat(parts, -1) if sizes else codes
+        if noise is not None:
+            parts.append(noise.to(codes.dtype).expand(*codes.shape[:-1], noise.shape[-1]))
+        return torch.cat(parts, -1) if len(parts) > 1 else codes
 
 
 def split_head(head: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
@@ -133,5 +150,24 @@ def category_sizes(*, categories: Categories = "10") -> tuple[int, ...]:
     return Sizes().parse(categories)
 
 
+def code_posterior(head: Tensor, noise: Tensor, uniform: Tensor, *,
+                   categories: Categories = "10") -> Draw:
+    """Q(c|x) of a generator's codes: Gaussian codes, and classes as drawn. Chen et al. 2016.
+
+    `categories`: the number of values of each categorical code, "10" or "10,3"; "1" for none.
+    """
+    mu, logvar, logits = split_head(head, category_sizes(categories=categories))
+    uniforms = torch.split(uniform, [c.shape[-1] for c in logits], -1)
+    drawn = tuple(torch.nn.functional.one_hot((c + gumbel(u)).argmax(-1), c.shape[-1]).to(c.dtype)
+                  for c, u in zip(logits, uniforms))
+    return Draw(mu + torch.exp(0.5 * logvar) * noise, mu, logvar, logits, drawn)
+
+
+def noise_size(*, num_noise: Count = 62) -> int:
+    """`num_noise`: numbers of N(0, 1) that the generator gets beside its codes."""
+    return num_noise
+
+
 GAUSSIAN = Posterior(gaussian_posterior, no_categories)
 JOINT = Posterior(joint_posterior, category_sizes)
+CODES = Posterior(code_posterior, category_sizes, noise_size)

@@ -100,7 +100,8 @@ def row_inputs(plan: Plan, encoded: Encoded) -> dict[str, np.ndarray]:
     found = {"codes": encoded.codes}
     for name in ROW_INPUTS:
         wanting = [draw for metric, draw in zip(plan.metrics, plan.draws) if name in metric.wants]
-        held = getattr(encoded, name) if wanting and name != "log_weights" else None
+        here = wanting and name not in ("log_weights", *encoded.withheld)
+        held = getattr(encoded, name) if here else None
         if held is None:
             continue
         if callable(held):

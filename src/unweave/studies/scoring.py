@@ -46,7 +46,8 @@ def score_run(run: Run, *, metrics: Sequence[str] | None = None, convention: str
 
         def encode(index: np.ndarray) -> Encoding:
             encoded = Encoded(run, rows[index], seed=seed, listener=listener)
-            return Encoding(**{f.name: getattr(encoded, f.name) for f in fields(Encoding)})
+            return Encoding(**{f.name: getattr(encoded, f.name) for f in fields(Encoding)
+                               if f.name not in encoded.withheld})
 
         found = score_dataset(encode, space, labels=run.dataset.labels, metrics=metrics,
                               convention=convention, seed=seed, num_values=run.num_values,

@@ -63,16 +63,19 @@ class Adam:
             self._clock.fill_(steps)
 
     @torch.no_grad()
-    def step(self) -> None:
-        """One update from the gradients, which are then dropped."""
+    def step(self, scale: Tensor | None = None) -> None:
+        """One update from the gradients, which are then dropped; `scale` `[run]` is of the rates.
+        """
         with_gradients = (self.copies or self.params).values()
         grads = [p.grad for p in with_gradients]
         if self._on_cpu:
-            self._step_on_cpu(grads)
+            self._step_on_cpu(grads, [1.0] * len(self.rates) if scale is None
+                              else scale.expand(len(self.rates)).tolist())
         else:
             self._clock += 1.0
             # In float64: 1 - 0.999^t loses half of float32's digits at the first steps.
-            rates = (self._rates / (1.0 - self.beta1**self._clock)).float()
+            rates = self._rates if scale is None else self._rates * scale
+            rates = (rates / (1.0 - self.beta1**self._clock)).float()
             root = torch.sqrt(1.0 - self.beta2**self._clock).float()
             if self._by_kernel:
                 copies = self.copies or {}
@@ -86,13 +89,13 @@ class Adam:
         for p in with_gradients:
             p.grad = None
 
-    def _step_on_cpu(self, grads: list[Tensor]) -> None:
+    def _step_on_cpu(self, grads: list[Tensor], scales: list[float]) -> None:
         self._num_steps += 1
         for count in self._counts:
             count.fill_(float(self._num_steps))
         for m, (values, first, second) in enumerate(self._slices):
             torch._fused_adam_(values, [g[m] for g in grads], first, second, [], self._counts,
-                               lr=self.rates[m], beta1=self.beta1, beta2=self.beta2,
+                               lr=self.rates[m] * scales[m], beta1=self.beta1, beta2=self.beta2,
                                weight_decay=0.0, eps=self.eps, amsgrad=False, maximize=False)
 
     def _step_by_formula(self, grads: list[Tensor], rates: Tensor, root: Tensor) -> None:
@@ -113,6 +116,13 @@ class Adam:
         """Make the copies anew from the weights."""
         for k, copy in (self.copies or {}).items():
             copy.copy_(self.params[k])
+
+    @torch.no_grad()
+    def forget(self) -> None:
+        """Begin anew: no moments, no steps."""
+        for moment in (*self.first.values(), *self.second.values()):
+            moment.zero_()
+        self.num_steps = 0
 
     def state(self, run: int) -> Params:
         """The moments of one run, named as in a checkpoint."""

@@ -74,6 +74,17 @@ class Encoded:
         classes = [c.argmax(-1, keepdim=True).to(drawn.z.dtype) for c in drawn.categories]
         return torch.cat([drawn.z, *classes], -1).numpy()
 
+    @property
+    def withheld(self) -> tuple[str, ...]:
+        """Inputs of metrics that this run must not give.
+
+        A generator has no likelihood. The metric of the bound compares moments with N(0, I), which
+        is not the prior of a mixture; importance weights know which prior it is.
+        """
+        if self.run.is_generator:
+            return ("reconstruction", "log_weights")
+        return () if self.run.prior is None else ("reconstruction",)
+
     def reconstruction(self, rows: Rows) -> Float[np.ndarray, " sample"]:
         """-log p(x|z) at draw 0, in nats per image; categories are relaxed as in training."""
         rows, place = np.unique(np.asarray(rows, dtype=np.int64), return_inverse=True)
@@ -100,7 +111,10 @@ class Encoded:
                 hard = [F.one_hot(c.argmax(-1), c.shape[-1]).to(c.dtype) for c in drawn.categories]
                 nats = self._nats(x.expand(len(particles), *x.shape[1:]),
                                   torch.cat([drawn.z, *hard], -1))
-                weights[i, particles] = _log_ratio(drawn, hard).numpy() - nats
+                ratio = _log_ratio(drawn, hard)
+                if self.run.prior is not None:
+                    ratio = ratio + self._beyond_normal(drawn.z.double())
+                weights[i, particles] = ratio.numpy() - nats
         self._tell("weighing particles of", len(rows), len(rows), began)
         return weights[place]
 
@@ -110,6 +124,12 @@ class Encoded:
             left = (time.monotonic() - began) / max(done, 1) * (num - done)
             self._listener(Report(f"{doing} {self.run.run_id}", done, num,
                                   f"images  {clock(left)} left" if done else "images"))
+
+    def _beyond_normal(self, z: Tensor) -> Tensor:
+        """log p(z) - log N(z; 0, I), in float64, for priors with parameters."""
+        exact = {k: v.double() for k, v in self.run.prior_params.items()}
+        normal = -0.5 * (z**2 + math.log(2.0 * math.pi)).sum(-1)
+        return self.run.prior.log_density(exact, z) - normal
 
     def prior(self, num: int) -> np.ndarray:
         """Draws of the prior, `[num, code]`."""
@@ -121,7 +141,9 @@ class Encoded:
         with torch.inference_mode():
             for part in _chunks(np.arange(len(codes))):
                 z = torch.from_numpy(codes[part].astype(np.float64)).to(self.run.device)
-                given = self._posterior.embed(z[None], self._letters)
+                noise = torch.from_numpy(self.run.generator_noise()).to(z)
+                given = self._posterior.embed(z[None], self._letters,
+                                              noise if noise.shape[-1] else None)
                 logits = nn.decode(self._architecture, self._weights(), given,
                                    buffers=self._weights(),
                                    image_shape=self.run.dataset.image_shape)

@@ -34,6 +34,8 @@ class Job:
     folder: Path | None
     start: int = 0
     state: Params | None = None
+    donor: Params | None = None
+    """Weights of another run to start from."""
     curves: files.Curves = field(default_factory=dict)
     seconds: float = 0.0
     diverged_at: int | None = None
@@ -86,6 +88,8 @@ def _train_together(jobs: list[Job], dataset: FactorDataset, device: torch.devic
             if job.state is not None:
                 stack.restore(m, job.state, job.start)
                 job.state = None
+            elif job.donor is not None:
+                stack.start_from(m, job.donor)
     steps, step = stacks[0].num_steps, jobs[0].start
     began = saved = time.monotonic()
     every = checkpoint_seconds
@@ -140,7 +144,7 @@ class _Pace:
         (t0, s0), (t1, s1) = self.points[0], self.points[-1]
         speed = (s1 - s0) / max(t1 - t0, 1e-9)
         alive = [job for job in jobs if job.diverged_at is None]
-        shown = [k for k in ("loss", "recon", "kl") if k in jobs[0].curves]
+        shown = [k for k in ("loss", "recon", "kl", "critic_loss", "mi") if k in jobs[0].curves]
         terms = {k: sum(j.curves[k][-1] for j in alive) / len(alive) for k in shown if alive}
         losses = "  ".join(f"{k} {v:.1f}" for k, v in terms.items())
         lost = f"  {len(jobs) - len(alive)} diverged" if len(alive) < len(jobs) else ""

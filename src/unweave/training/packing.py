@@ -42,6 +42,13 @@ def lanes(group: Sequence[int], device: torch.device) -> list[list[int]]:
     return [[i] for i in group] if device.type == "cpu" else [list(group)]
 
 
+def head_and_code(config: RunConfig) -> tuple[int, int]:
+    """Numbers that the encoder gives for an image, and that the decoder gets."""
+    posterior, hyper = METHODS[config.method].posterior, dict(config.hyper)
+    return (posterior.head_size(config.num_latents, hyper),
+            posterior.code_size(config.num_latents, hyper))
+
+
 def stack_bytes(config: RunConfig, image_shape: nn.ImageShape, *, by_kernels: bool) -> int:
     """About how much memory a run takes in a stack on a GPU, from its shapes.
 
@@ -49,8 +56,7 @@ def stack_bytes(config: RunConfig, image_shape: nn.ImageShape, *, by_kernels: bo
     twice for the gradients beside them. The plain path keeps every patch of every convolution.
     """
     method, hyper = METHODS[config.method], dict(config.hyper)
-    sizes = (method.posterior.head_size(config.num_latents, hyper),
-             method.posterior.code_size(config.num_latents, hyper))
+    sizes = head_and_code(config)
     architecture = nn.ARCHITECTURES[config.architecture]
     weights = sum(math.prod(p.shape)
                   for p in architecture.parameters(image_shape, *sizes).values())
@@ -62,6 +68,8 @@ def stack_bytes(config: RunConfig, image_shape: nn.ImageShape, *, by_kernels: bo
         shapes = nn.critic_parameters(config.num_latents, plan.width, plan.depth)
         weights += sum(math.prod(p.shape) for p in shapes.values())
         numbers += 6 * plan.width * plan.depth  # two batches of codes, and the encoder's
+    if method.game is not None:  # real, made and between them, and the way back of the way back
+        numbers, by_kernels = 5 * numbers, False
     width = 2 if config.precision == "bfloat16" else 4
     kept = 1.8 if by_kernels else 12.0
     return round(18 * weights + config.batch_size * numbers * width * kept)

@@ -19,7 +19,8 @@ from unweave.data import DATASETS, load_data, parse_spec
 from unweave.data.dataset import FactorDataset, ResidentImages
 from unweave.data.streaming import StreamedImages
 from unweave.markup import card, curve, strip
-from unweave.objectives import METHODS, Posterior
+from unweave.objectives import METHODS, Posterior, Prior, pick
+from unweave.objectives.mixture import named, of_weights
 from unweave.objectives.posterior import split_head
 from unweave.random import Purpose, Streams
 from unweave.training import folder as files
@@ -108,6 +109,28 @@ class Run:
         return METHODS[self.config.method].posterior
 
     @property
+    def prior(self) -> Prior | None:
+        """The prior where it has parameters, `prior_params`; None is N(0, I) or uniform codes."""
+        return METHODS[self.config.method].prior
+
+    @property
+    def prior_params(self) -> Params:
+        """Parameters of the prior by name, without a run axis, on the CPU."""
+        return {k: v[0].float().cpu() for k, v in of_weights(self.params).items()}
+
+    @property
+    def is_generator(self) -> bool:
+        """Whether images are made from codes and noise by a generator: then there is no bound."""
+        return METHODS[self.config.method].game is not None
+
+    @property
+    def num_clusters(self) -> int:
+        """Clusters that `clusters` tells apart; 0 if the run has none."""
+        if self.prior is not None:
+            return self.prior_params["logits"].shape[-1]
+        return next((values for values in self.num_values if values > 1), 0)
+
+    @property
     def num_values(self) -> tuple[int, ...]:
         """For each column of the codes: 0 if continuous, else the number of its classes."""
         return self._posterior.num_values(self.config.num_latents, self._letters)
@@ -135,6 +158,37 @@ class Run:
         heads = self.heads_at(index, seed, listener)
         return self._posterior.codes(heads, self._letters).numpy()
 
+    def clusters(self, images: np.ndarray) -> np.ndarray:
+        """The cluster of each image, `[sample]`: the most probable component of the prior.
+
+        Of a run with categorical latents instead, the class of the first.
+        """
+        return self.clusters_of(self._heads(self._chunks(images)))
+
+    def clusters_of(self, heads: Tensor) -> np.ndarray:
+        """As `clusters`, from the encoder's raw output."""
+        if not self.num_clusters:
+            raise UserError(f"{self.run_id} has no clusters: {self.config.method} has neither a "
+                            "mixture as its prior nor a categorical latent")
+        mu, _, logits = split_head(heads, self._posterior.sizes(self._letters))
+        if self.prior is not None:
+            return self.prior.assign(self.prior_params, mu).argmax(-1).numpy()
+        return next(c for c in logits if c.shape[-1] > 1).argmax(-1).numpy()
+
+    def sample_cluster(self, k: int, num: int = 16, *, seed: int = 0) -> np.ndarray:
+        """Images decoded from draws of one cluster of the prior."""
+        if not 0 <= k < self.num_clusters:
+            raise UserError(f"clusters of {self.run_id} are 0..{self.num_clusters - 1}, got {k}"
+                            if self.num_clusters else f"{self.run_id} has no clusters")
+        codes = self.prior_codes(num, seed=seed)
+        if self.prior is not None:
+            normal = Streams([seed]).normal(Purpose.PRIOR, 0, num, self.config.num_latents)[0]
+            codes = self.prior.draw(self.prior_params, normal,
+                                    torch.full((num,), k)).numpy()
+        else:
+            codes[:, next(j for j, values in enumerate(self.num_values) if values > 1)] = k
+        return self.decode(codes)
+
     def posterior(self, images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means and log-variances of q(z|x) of the continuous latents, each `[sample, latent]`."""
         return self._moments(self._heads(self._chunks(images)))
@@ -153,10 +207,16 @@ class Run:
         return self._moments(self.heads_at(index, seed))
 
     def kl_at(self, index: Sequence[int] | np.ndarray, *, seed: int = 0) -> np.ndarray:
-        """Mean KL to the prior of each code, in nats, `[code]`: N(0, 1), or the uniform class."""
+        """Mean KL to the prior of each code, in nats, `[code]`: N(0, 1), or the uniform class.
+
+        Under a mixture, the KL to the components, weighted by how probable each is.
+        """
         mu, logvar, logits = split_head(self.heads_at(index, seed).double(),
                                         self._posterior.sizes(self._letters))
         parts = [(0.5 * (mu**2 + logvar.exp() - 1.0 - logvar)).mean(0)]
+        if self.prior is not None:
+            exact = {k: v.double() for k, v in self.prior_params.items()}
+            parts = [self.prior.kl(exact, mu, logvar).mean(0)]
         for category in logits:
             log_p = torch.log_softmax(category, -1)
             kl = (log_p.exp() * log_p).sum(-1).mean() + np.log(category.shape[-1])
@@ -193,17 +253,38 @@ class Run:
         return resident.batch(rows[:, None],
                               partial(streams.uniform, Purpose.EVALUATION, rows))[:, 0]
 
-    def decode(self, codes: np.ndarray) -> np.ndarray:
-        """Mean images in [0, 1] of codes as `encode` gives them, float32."""
+    def generator_noise(self, num: int = 1, *, seed: int = 0) -> np.ndarray:
+        """Draws of the noise that a generator gets beside its codes, `[num, noise]`."""
+        size = self._posterior.num_noise(self._letters)
+        return Streams([seed]).normal(Purpose.EVALUATION_GENERATOR_NOISE, 0, num, size)[0].numpy()
+
+    def decode(self, codes: np.ndarray, *, noise: np.ndarray | None = None) -> np.ndarray:
+        """Mean images in [0, 1] of codes as `encode` gives them, float32.
+
+        A generator also needs noise: one draw for all images, unless `noise` `[sample, noise]`,
+        such as `generator_noise` gives, has one for each.
+        """
         codes, width = np.ascontiguousarray(codes, dtype=np.float32), len(self.num_values)
         if codes.ndim != 2 or codes.shape[1] != width:
             raise UserError(f"expected codes of shape [sample, {width}], got {list(codes.shape)}")
+        size = self._posterior.num_noise(self._letters)
+        given = None
+        if size:
+            given = self.generator_noise() if noise is None else np.asarray(noise, np.float32)
+            if given.ndim != 2 or given.shape[1] != size or len(given) not in (1, len(codes)):
+                raise UserError(f"expected noise of shape [{len(codes)}, {size}], got "
+                                f"{list(given.shape)}")
+            given = torch.from_numpy(given).expand(len(codes), size)
+        elif noise is not None:
+            raise UserError(f"{self.config.method} decodes codes alone: it takes no noise")
         parts = [np.zeros((0, *self.dataset.image_shape), np.float32)]
         with torch.inference_mode():
             for start in range(0, len(codes), _CHUNK):
                 z = torch.from_numpy(codes[start:start + _CHUNK]).to(self.device)[None]
+                own = None if given is None else given[None, start:start + _CHUNK].to(self.device)
                 logits = nn.decode(self.architecture, self.params,
-                                   self._posterior.embed(z, self._letters), buffers=self.params,
+                                   self._posterior.embed(z, self._letters, own),
+                                   buffers=self.params,
                                    image_shape=self.dataset.image_shape,
                                    precision=self.config.precision)
                 parts.append(torch.sigmoid(logits.float())[0].cpu().numpy())
@@ -219,8 +300,15 @@ class Run:
 
     def prior_codes(self, num: int, *, seed: int = 0) -> np.ndarray:
         """Draws of the prior as codes `[num, code]`, columns as in `encode`."""
-        streams = Streams([seed])
-        z = streams.normal(Purpose.PRIOR, 0, num, self.config.num_latents)[0]
+        streams, size = Streams([seed]), self.config.num_latents
+        if self.is_generator:
+            z = 2.0 * streams.uniform(Purpose.PRIOR, 0, num, size)[0] - 1.0
+        else:
+            z = streams.normal(Purpose.PRIOR, 0, num, size)[0]
+        if self.prior is not None:
+            weights = torch.softmax(self.prior_params["logits"], -1)
+            place = torch.searchsorted(weights.cumsum(-1), streams.uniform(Purpose.PRIOR, 1, num)[0])
+            z = self.prior.draw(self.prior_params, z, place.clamp(max=len(weights) - 1))
         columns = [z, *[streams.integers(Purpose.PRIOR, 1 + j, values, num, 1)[0].float()
                         for j, values in enumerate(v for v in self.num_values if v)]]
         return torch.cat(columns, 1).numpy()
@@ -278,6 +366,9 @@ def load(folder: str | Path, *, device: str = "auto", data: FactorDataset | None
     architecture = nn.ARCHITECTURES[config.architecture]
     expected = {**architecture.parameters(dataset.image_shape, *sizes),
                 **architecture.buffers(dataset.image_shape, *sizes)}
+    prior = METHODS[config.method].prior
+    if prior is not None:
+        expected |= named(prior.init(config.num_latents, **pick(prior.init, letters)))
     if set(expected) != set(weights):
         raise UserError(f"{folder / 'weights.safetensors'} does not hold the weights of a "
                         f"{config.architecture} with {config.num_latents} latents")

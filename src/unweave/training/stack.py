@@ -24,8 +24,11 @@ from unweave.config import RunConfig, log_every
 from unweave.data.dataset import FactorDataset
 from unweave.data.streaming import Feed
 from unweave.objectives import METHODS, Draw, context, frozen, letters, pick
+from unweave.objectives.mixture import named
 from unweave.random import Purpose, Streams
 from unweave.training.adam import Adam
+from unweave.training.players import Players
+from unweave.training.warmup import fit_priors, warmup_of
 from unweave.types import Forward, Params
 
 _DRAW_AHEAD = 32  # steps whose random numbers are made at once: a few large operations, not many
@@ -33,8 +36,12 @@ _PLAIN_STEPS = 3  # before a CUDA graph is recorded
 
 
 def num_updates(config: RunConfig) -> int:
-    """How often a run updates its weights: `steps`, unless its method's convention differs."""
-    return METHODS[config.method].num_updates(config.steps, dict(config.hyper))
+    """How often a run updates its weights: `steps`, unless its method's convention differs.
+
+    A warm-up comes on top.
+    """
+    own = METHODS[config.method].num_updates(config.steps, dict(config.hyper))
+    return own + warmup_of(config).steps
 
 
 class Stack:
@@ -49,14 +56,15 @@ class Stack:
         self.method = METHODS[first.method]
         self.architecture = nn.ARCHITECTURES[first.architecture]
         self.images, self.dataset_size = dataset.on(device), dataset.num_training
-        self._draw_index = dataset.draw_on(device)
+        self.draw_index = dataset.draw_on(device)
+        self.sees_all = dataset.cells is None
         self.image_shape = dataset.image_shape
         self.hyper: dict[str, Any] = {
             name: torch.tensor([float(c[name]) for c in configs], device=device)
             if letter.per_run else first[name]
             for name, letter in letters(first.method).items()
         }
-        self._loss_letters = pick(self.method.loss, self.hyper)
+        self.loss_letters = pick(self.method.loss, self.hyper)
         self._asked = context(first.method)
         self.streams = Streams([c.seed for c in configs], device)
         self._ahead = Streams([c.seed for _ in range(_DRAW_AHEAD) for c in configs], device)
@@ -69,21 +77,36 @@ class Stack:
                                      first.init)
         self.buffers = nn.init_buffers(self.architecture, self.image_shape, *sizes,
                                        num_runs=len(self.configs), device=device)
-        self._weights = self._with_gradients(self.params)
-        self.optimiser = Adam(self.params, [c.learning_rate for c in configs],
-                              beta1=first.adam_beta1, beta2=first.adam_beta2, eps=first.adam_eps,
-                              copies=self._copies_of(self.params, self._weights))
+        self.network = self.with_gradients(self.params)
+        rates, settings = [c.learning_rate for c in configs], {
+            "beta1": first.adam_beta1, "beta2": first.adam_beta2, "eps": first.adam_eps}
+        self.prior_params = self._init_prior()
         self.critic_params: Params = {}
+        self._players: Players | None = None
+        if self.method.game is not None:
+            self._players = Players(self, rates)
+            self.optimisers = self._players.optimisers
+        else:
+            self.optimiser = Adam(self.params, rates, **settings,
+                                  copies=self._copies_of(self.params, self.network))
+            self.optimisers = {self.optimiser: 1}
+        if self.prior_params:
+            self.prior_optimiser = Adam(self.prior_params, rates, **settings)
+            self.optimisers[self.prior_optimiser] = 1
+        self._warmup, self._second_batch = warmup_of(first), False
+        self._warmup_scale = torch.tensor([float(warmup_of(c).rate) / c.learning_rate
+                                           for c in configs], device=device)
         if self.method.critic is not None:
             plan = self.method.critic.plan(**pick(self.method.critic.plan, self.hyper))
             self._second_batch = plan.second_batch
             self.critic_params = nn.init_critic(size, plan.width, plan.depth, self.streams,
                                                 first.init)
-            self._critic_weights = self._with_gradients(self.critic_params)
+            self._critic_weights = self.with_gradients(self.critic_params)
             self.critic_optimiser = Adam(
                 self.critic_params, plan.rate.tolist(), beta1=plan.beta1, beta2=plan.beta2,
                 eps=first.adam_eps,
                 copies=self._copies_of(self.critic_params, self._critic_weights))
+            self.optimisers[self.critic_optimiser] = 1
         self._feeds = self._make_feeds(dataset) if self.images.is_streamed else {}
         initial = self.method.state(size) if self.method.state is not None else {}
         self.state = {k: v.to(device).expand(len(self.configs), *v.shape).clone()
@@ -96,7 +119,7 @@ class Stack:
     def __len__(self) -> int:
         return len(self.configs)
 
-    def _with_gradients(self, params: Params) -> Params:
+    def with_gradients(self, params: Params) -> Params:
         """What the layers compute with: the weights, or on a GPU their bfloat16 copies.
 
         A CPU run casts on the way in: there it costs nothing beside the products.
@@ -107,6 +130,15 @@ class Stack:
             p.requires_grad_()
         return params
 
+    def _init_prior(self) -> Params:
+        """The prior's parameters, in float32 whatever the layers compute in."""
+        if self.method.prior is None:
+            return {}
+        init = self.method.prior.init
+        one = named(init(self.configs[0].num_latents, **pick(init, self.hyper)))
+        return {k: v.to(self.device).expand(len(self.configs), *v.shape).clone().requires_grad_()
+                for k, v in one.items()}
+
     @staticmethod
     def _copies_of(params: Params, weights: Params) -> Params | None:
         return None if weights is params else weights
@@ -114,6 +146,8 @@ class Stack:
     @property
     def path(self) -> str:
         """The path that the layers take here: see `nn.layers`."""
+        if self._players is not None and self.on_gpu:
+            return "general"
         return nn.chosen_path(next(iter(self.params.values())))
 
     @property
@@ -125,7 +159,7 @@ class Stack:
         fed = ", images fed from the host" if self._feeds else ""
         return f"on {name} by {path[self.path]}{graph}{fed}, {self.configs[0].precision}"
 
-    def _draw(self, purpose: Purpose, make: Callable[[Streams, Tensor], Tensor]) -> Tensor:
+    def draw(self, purpose: Purpose, make: Callable[[Streams, Tensor], Tensor]) -> Tensor:
         """Random numbers of this step; on a CPU cut from a block that was made for several."""
         if self.on_gpu:
             return make(self.streams, self._clock)
@@ -138,23 +172,27 @@ class Stack:
 
     def _uniform(self, purpose: Purpose, size: int) -> Tensor:
         batch = self.configs[0].batch_size
-        return self._draw(purpose, lambda s, t: s.uniform(purpose, t, batch, size))
+        return self.draw(purpose, lambda s, t: s.uniform(purpose, t, batch, size))
+
+    def real_images(self, batch: Purpose, observation: Purpose, num: int) -> Tensor:
+        """`num` images for each run, from streams of the given purposes."""
+        now = self._clock if self.on_gpu else self.step
+        numbers = partial(self.streams.uniform, observation, now)
+        if batch in self._feeds:
+            return self._feeds[batch].batch(numbers)
+        index = self.draw(batch, lambda s, t: self.draw_index(s, batch, t, num))
+        return self.images.batch(index, numbers)
 
     def _encode(self, batch: Purpose, noise: Purpose, observation: Purpose,
                 buffers: Params | None) -> tuple[Tensor, Draw]:
         """A batch of images and a draw of its codes, from streams of the given purposes."""
         first = self.configs[0]
-        eps = self._draw(
+        eps = self.draw(
             noise, lambda s, t: s.normal(noise, t, first.batch_size, first.num_latents))
-        now = self._clock if self.on_gpu else self.step
-        numbers = partial(self.streams.uniform, observation, now)
-        if batch in self._feeds:
-            x = self._feeds[batch].batch(numbers)
-        else:
-            index = self._draw(
-                batch, lambda s, t: self._draw_index(s, batch, t, first.batch_size))
-            x = self.images.batch(index, numbers)
-        head = nn.encode_head(self.architecture, self._weights, x, precision=first.precision,
+        x = self.real_images(batch, observation, first.batch_size)
+        if self.in_warmup:  # an autoencoder: the decoder sees the means
+            eps = torch.zeros_like(eps)
+        head = nn.encode_head(self.architecture, self.network, x, precision=first.precision,
                               buffers=buffers, train=True)
         uniform = self._uniform(Purpose.GUMBEL, self._num_uniform) if self._num_uniform else eps
         return x, self.method.posterior.draw(head, eps, uniform, self.hyper)
@@ -169,6 +207,8 @@ class Stack:
     def _make_feeds(self, dataset: FactorDataset) -> dict[Purpose, Feed]:
         """For images that stay on the host: batches made ready there, a feed for each purpose."""
         seeds, batch = [c.seed for c in self.configs], self.configs[0].batch_size
+        if self._players is not None:
+            batch *= self._players.plan.critic_steps
         draw = dataset.draw_on(torch.device("cpu"))
 
         def indices(purpose: Purpose, step: int, num: int) -> Tensor:
@@ -180,37 +220,72 @@ class Stack:
             purposes.append(Purpose.CRITIC_BATCH)
         return {purpose: self.images.feed(partial(indices, purpose)) for purpose in purposes}
 
+    @property
+    def in_warmup(self) -> bool:
+        """Whether the coming step belongs to the autoencoder that a method starts with."""
+        return self.step < self._warmup.steps
+
+    def _begin(self) -> None:
+        """The method's own phase: the prior fitted to the codes, optimisers without a past."""
+        fit_priors(self)
+        for optimiser in self.optimisers:
+            optimiser.forget()
+        self._graph, self._num_plain = None, 0  # another step is recorded
+
     def _fill(self) -> None:
         """Put the images of the coming step in place, where they do not live on the device."""
+        if self.method.prior is not None and self.step == self._warmup.steps:
+            self._begin()
         for feed in self._feeds.values():
             feed.fill(self.step)
 
     def _update(self) -> dict[str, Tensor]:
         """What happens in a step, without the host's count of them."""
-        first = self.configs[0]
-        x, drawn = self._encode(Purpose.BATCH, Purpose.NOISE, Purpose.OBSERVATION, self.buffers)
-        logits = nn.decode(self.architecture, self._weights, drawn.decoder_input(),
-                           image_shape=self.image_shape, precision=first.precision,
-                           buffers=self.buffers, train=True)
-        out = Forward(x, logits, drawn.z, drawn.mu, drawn.logvar, first.likelihood,
-                      drawn.category_logits, drawn.categories,
-                      nn.image_nats(logits, x, first.likelihood))
-        facts: dict[str, Any] = {"dataset_size": self.dataset_size, "state": self.state,
-                                 "step": self._clock if self.on_gpu else self.step}
-        if self.critic_params:  # its weights are constants here: the encoder does not move it
-            facts["critic_logits"] = nn.critic_logits(frozen(self._critic_weights), drawn.z,
-                                                      precision=first.precision)
-        asked = {k: facts[k] for k in self._asked}
-        terms = self.method.loss(out, **self._loss_letters, **asked)
-        terms["loss"].sum().backward()
-        self.optimiser.step()
-        if self.critic_params:
-            terms = terms | self._critic_step(drawn.z.detach())
+        terms = self._learn() if self._players is None else self._players.play()
         for k, v in terms.items():
             if k.startswith("state."):
                 self.state[k.removeprefix("state.")].copy_(v.detach())
         self._clock += 1
         return {k: v.detach() for k, v in terms.items() if not k.startswith("state.")}
+
+    def _learn(self) -> dict[str, Tensor]:
+        """One update of an encoder and a decoder, and of their critic and prior."""
+        first = self.configs[0]
+        x, drawn = self._encode(Purpose.BATCH, Purpose.NOISE, Purpose.OBSERVATION, self.buffers)
+        logits = nn.decode(self.architecture, self.network, drawn.decoder_input(),
+                           image_shape=self.image_shape, precision=first.precision,
+                           buffers=self.buffers, train=True)
+        out = Forward(x, logits, drawn.z, drawn.mu, drawn.logvar, first.likelihood,
+                      drawn.category_logits, drawn.categories,
+                      nn.image_nats(logits, x, first.likelihood))
+        now = self._clock if self.on_gpu else self.step
+        facts: dict[str, Any] = {
+            "dataset_size": self.dataset_size, "state": self.state, "step": now,
+            "prior": {k.removeprefix("prior."): v for k, v in self.prior_params.items()}}
+        if self.critic_params:  # its weights are constants here: the encoder does not move it
+            facts["critic_logits"] = nn.critic_logits(frozen(self._critic_weights), drawn.z,
+                                                      precision=first.precision)
+        asked = {k: facts[k] for k in self._asked}
+        terms = self.method.loss(out, **self.loss_letters, **asked)
+        if self.in_warmup:
+            terms = terms | {"loss": terms["recon"]}
+        terms["loss"].sum().backward()
+        scale = self._rate_scale(now)
+        self.optimiser.step(scale)
+        if self.prior_params and not self.in_warmup:
+            self.prior_optimiser.step(scale)
+        if self.critic_params:
+            terms = terms | self._critic_step(drawn.z.detach())
+        return terms
+
+    def _rate_scale(self, now: Tensor | int) -> Tensor | None:
+        """What the learning rates are multiplied by at this step, `[M]`."""
+        if self.in_warmup:
+            return self._warmup_scale
+        schedule = self.method.schedule
+        if schedule is None:
+            return None
+        return schedule(now - self._warmup.steps, **pick(schedule, self.hyper))
 
     def _critic_step(self, z: Tensor) -> dict[str, Tensor]:
         """One update of every run's critic. Kim & Mnih 2018, algorithm 2, its second half."""
@@ -279,28 +354,39 @@ class Stack:
         return means
 
     def weights(self, run: int) -> Params:
-        """What a finished run keeps: its VAE, with the statistics of normalisation."""
-        return {k: p.detach()[run] for k, p in (self.params | self.buffers).items()}
+        """What a finished run keeps: its VAE, with its prior and statistics of normalisation."""
+        kept = self.params | self.buffers | self.prior_params
+        return {k: p.detach()[run] for k, p in kept.items()}
 
     def run_state(self, run: int) -> Params:
         """Everything that one run needs to go on, by name, without the run axis."""
         found = {f"weight.{k}": t for k, t in self.weights(run).items()}
         found |= {f"weight.{k}": p.detach()[run] for k, p in self.critic_params.items()}
         found |= {f"state.{k}": v[run] for k, v in self.state.items()}
-        found |= self.optimiser.state(run)
-        return found | self.critic_optimiser.state(run) if self.critic_params else found
+        for optimiser in self.optimisers:
+            found |= optimiser.state(run)
+        return found
 
     @torch.no_grad()
     def restore(self, run: int, state: Mapping[str, Tensor], step: int) -> None:
         """Put one run back to where it was; all runs of a stack must be at the same step."""
-        for k, p in (self.params | self.buffers | self.critic_params).items():
+        own = self.params | self.buffers | self.critic_params | self.prior_params
+        for k, p in own.items():
             p[run].copy_(state[f"weight.{k}"])
         for k, v in self.state.items():
             v[run].copy_(state[f"state.{k}"])
         self.step = step
         self._clock.fill_(step)
-        optimisers = [self.optimiser, *([self.critic_optimiser] if self.critic_params else [])]
-        for optimiser in optimisers:
+        since = step - self._warmup.steps if step > self._warmup.steps else step
+        for optimiser, updates in self.optimisers.items():
             optimiser.restore(run, dict(state))
-            optimiser.num_steps = step
+            optimiser.num_steps = since * updates
+            optimiser.refresh()
+
+    @torch.no_grad()
+    def start_from(self, run: int, weights: Mapping[str, Tensor]) -> None:
+        """Begin with another run's encoder and decoder."""
+        for k, p in (self.params | self.buffers).items():
+            p[run].copy_(weights[k][0])
+        for optimiser in self.optimisers:
             optimiser.refresh()

@@ -15,10 +15,10 @@ from unweave.config import RunConfig
 from unweave.data import absolute_spec, load_data
 from unweave.data.dataset import FactorDataset
 from unweave.nn.init import SCHEMES
-from unweave.objectives import LIKELIHOODS, canonical, complete, letters
+from unweave.objectives import LIKELIHOODS, METHODS, canonical, complete, letters
 from unweave.training import folder as files
 from unweave.training.loop import Job, train_group
-from unweave.training.packing import in_pieces, pack, stack_size
+from unweave.training.packing import head_and_code, in_pieces, pack, stack_size
 from unweave.training.progress import Listener, display
 from unweave.training.run import Run, choose_device, load
 from unweave.types import UserError, unknown_name
@@ -59,6 +59,8 @@ def plan(method: str, data: str = "dsprites", *, seeds: int | str | Iterable[int
         precision = _best_precision(choose_device(device))
     fields = {"precision": precision} | fields
     _check(fields)
+    if METHODS[method].game is not None and fields.get("init_from"):
+        raise UserError(f"{method} cannot start from another run: its critic has no such weights")
     for name in ("learning_rate", "adam_beta1", "adam_beta2", "adam_eps"):
         if name in fields:  # 1 and 1.0 are one rate, and must be one run
             fields[name] = float(fields[name])
@@ -106,7 +108,8 @@ def _check(fields: Mapping[str, Any]) -> None:
 def train(method: str, data: str | FactorDataset = "dsprites", *,
           seeds: int | str | Iterable[int] = 0, steps: int = 300_000,
           out: str | Path | None = "runs", device: str = "auto", resume: bool = False,
-          progress: bool | None = None, **hyper: Any) -> list[Run]:
+          progress: bool | None = None, init_from: str | Path | Run | None = None,
+          **hyper: Any) -> list[Run]:
     """Train a method on a data set, one run for each seed (and each value in a list of values).
 
     `data` is a name, `name:FILE`, or a FactorDataset in memory (which `load` then asks for again).
@@ -115,22 +118,33 @@ def train(method: str, data: str | FactorDataset = "dsprites", *,
     fields of RunConfig (`batch_size`, `num_latents`, `learning_rate`, `architecture`, ...).
     Runs are written to `out/<run_id>`; `out=None` keeps them in memory. An unfinished run goes on
     from its checkpoint with `resume=True`, and a finished one is then loaded, not trained again.
+
+    `init_from` is a run, or its folder, whose encoder and decoder the new runs start from; a method
+    with a warm-up then needs none.
     """
     known = {} if isinstance(data, str) else {data.name: data}
+    donors = {}
+    if init_from is not None:
+        donor = init_from if isinstance(init_from, Run) else load(
+            init_from, device="cpu", data=None if isinstance(data, str) else data)
+        donors[donor.run_id] = donor
+        hyper["init_from"] = donor.run_id
     configs = plan(method, data if isinstance(data, str) else data.name, seeds=seeds, steps=steps,
                    device=device, **hyper)
     with display(progress) as listener:
         return train_runs(configs, out=out, device=device, resume=resume, listener=listener,
-                          datasets=known)
+                          datasets=known, donors=donors)
 
 
 def train_runs(configs: Sequence[RunConfig], *, out: str | Path | None = "runs",
                device: str = "auto", resume: bool = False, listener: Listener | None = None,
                checkpoint_seconds: float = CHECKPOINT_SECONDS,
-               datasets: Mapping[str, FactorDataset] | None = None) -> list[Run]:
+               datasets: Mapping[str, FactorDataset] | None = None,
+               donors: Mapping[str, Run] | None = None) -> list[Run]:
     """Train the given configs, packed into stacks, and give their runs back in the same order.
 
-    `datasets` holds those that are in memory only; others are loaded by name.
+    `datasets` holds those that are in memory only; others are loaded by name. `donors` are the runs
+    that configs start from (`init_from`), by run id; others are looked for in `out`.
     """
     where = choose_device(device)
     if where.type == "cpu":
@@ -145,6 +159,10 @@ def train_runs(configs: Sequence[RunConfig], *, out: str | Path | None = "runs",
     jobs = [_open(config, None if out is None else Path(out), resume, where,
                   datasets[config.data]) for config in configs]
     todo = [job for job in jobs if job.run is None]
+    for job in todo:
+        if job.config.init_from and job.state is None:
+            job.donor = _donor(job.config, None if out is None else Path(out), donors or {},
+                               datasets[job.config.data]).params
     for job in todo:
         if job.folder is not None:
             files.write_config(job.folder, job.config)
@@ -171,6 +189,31 @@ def _grouped(jobs: list[Job], device: torch.device,
                 by_kernels=nn.chosen_path(probe) == "triton"))
         found += [[jobs[i] for i in piece] for piece in pieces]
     return found
+
+
+def _donor(config: RunConfig, out: Path | None, donors: Mapping[str, Run],
+           dataset: FactorDataset) -> Run:
+    """The run that a config starts from, if its networks are the same."""
+    donor = donors.get(config.init_from)
+    if donor is None:
+        folder = None if out is None else out / config.init_from
+        if folder is None or not folder.is_dir():
+            raise UserError(f"the run {config.init_from} to start from is not here: give its folder "
+                            "as init_from, or the folder of runs that it is in as out")
+        donor = load(folder, device="cpu", data=dataset)
+    if donor.status == "diverged":
+        raise UserError(f"{donor.run_id} diverged: start from another run")
+    for what in ("architecture", "num_latents"):
+        ours, theirs = getattr(config, what), getattr(donor.config, what)
+        if ours != theirs:
+            raise UserError(f"{donor.run_id} has the {what} {theirs!r}, the new run {ours!r}: they "
+                            "must agree to start from it")
+    sizes = head_and_code(config)
+    if sizes != head_and_code(donor.config) or donor.dataset.image_shape != dataset.image_shape:
+        raise UserError(f"{donor.run_id} ({donor.config.method} on {donor.config.data}) has other "
+                        f"codes or images than {config.method} on {config.data}: start from a run "
+                        "of the same images with Gaussian codes")
+    return donor
 
 
 def _open(config: RunConfig, out: Path | None, resume: bool, device: torch.device,

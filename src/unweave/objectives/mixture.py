@@ -1,0 +1,175 @@
+"""A mixture of Gaussians as the prior: densities, divergences, draws, and its fit to codes.
+
+The parameters of a run are `logits` `[*stack, cluster]` of the weights, and `mean` and `logvar`
+`[*stack, cluster, latent]` of the components, whose covariances are diagonal. Densities stay in
+logarithms until the end (log-sum-exp), and variances have a floor, so that a component that loses
+its images, or shrinks onto a few of them, makes no NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unweave.objectives.letter import Count
+from unweave.types import LatentBatch, Params
+
+LEAST_LOGVAR, MOST_LOGVAR = -10.0, 20.0
+"""Bounds of the components' log-variances wherever they are used."""
+
+_SHARE_FLOOR = 1e-6  # of a component's variance in the fit, as a share of the data's
+_NUM_ITERATIONS = 100
+NUM_RESTARTS = 10
+
+
+@dataclass(frozen=True)
+class Prior:
+    """A prior with parameters of each run, by pure functions. None in a method means N(0, I)."""
+
+    init: Callable[..., Params]
+    """(num_latents, *, its letters) -> parameters before anything is known, without a run axis"""
+    fit: Callable[[Tensor, Tensor, int], Params]
+    """(codes `[sample, latent]`, uniform numbers `[restart, cluster]`, clusters) -> parameters"""
+    log_density: Callable[[Mapping[str, Tensor], Tensor], Tensor]
+    """(parameters, z) -> log p(z), `[*stack, batch]`"""
+    kl: Callable[[Mapping[str, Tensor], Tensor, Tensor], Tensor]
+    """(parameters, mu, logvar) -> the KL of each latent of q(z|x), `[*stack, batch, latent]`"""
+    draw: Callable[[Mapping[str, Tensor], Tensor, Tensor], Tensor]
+    """(parameters, normal numbers `[batch, latent]`, clusters `[batch]`) -> codes"""
+    assign: Callable[[Mapping[str, Tensor], Tensor], Tensor]
+    """(parameters, z) -> log p(c|z), `[*stack, batch, cluster]`"""
+
+
+def _spread(prior: Mapping[str, Tensor]) -> Tensor:
+    return prior["logvar"].clamp(LEAST_LOGVAR, MOST_LOGVAR)
+
+
+def log_joint(prior: Mapping[str, Tensor], z: LatentBatch) -> Tensor:
+    """log p(c) + log p(z|c) for every cluster, `[*stack, batch, cluster]`."""
+    logvar = _spread(prior)[..., None, :, :]
+    distance = (z[..., None, :] - prior["mean"][..., None, :, :]) ** 2 * torch.exp(-logvar)
+    log_normal = -0.5 * (distance + logvar + math.log(2.0 * math.pi)).sum(-1)
+    return torch.log_softmax(prior["logits"], -1)[..., None, :] + log_normal
+
+
+def assign(prior: Mapping[str, Tensor], z: LatentBatch) -> Tensor:
+    """log p(c|z). Jiang et al. 2017, eq. 16: what q(c|x) is, at a draw of q(z|x)."""
+    return torch.log_softmax(log_joint(prior, z), -1)
+
+
+def log_density(prior: Mapping[str, Tensor], z: LatentBatch) -> Tensor:
+    """log p(z) = log sum_c p(c) p(z|c)."""
+    return torch.logsumexp(log_joint(prior, z), -1)
+
+
+def component_kl(prior: Mapping[str, Tensor], mu: LatentBatch, logvar: LatentBatch) -> Tensor:
+    """KL(q(z_j|x) || p(z_j|c)), `[*stack, batch, cluster, latent]`."""
+    mean, spread = prior["mean"][..., None, :, :], _spread(prior)[..., None, :, :]
+    mu, logvar = mu[..., None, :], logvar[..., None, :]
+    ratio = (torch.exp(logvar) + (mu - mean) ** 2) * torch.exp(-spread)
+    return 0.5 * (spread - logvar + ratio - 1.0)
+
+
+def expected_kl(prior: Mapping[str, Tensor], mu: LatentBatch, logvar: LatentBatch) -> Tensor:
+    """The KL of each latent to the components, weighted by p(c|z) at the mean."""
+    weights = assign(prior, mu).exp()[..., None]
+    return (weights * component_kl(prior, mu, logvar)).sum(-2)
+
+
+def draw(prior: Mapping[str, Tensor], normal: Tensor, cluster: Tensor) -> Tensor:
+    """Draws of p(z|c) of one run, from normal numbers `[batch, latent]`."""
+    return prior["mean"][cluster] + torch.exp(0.5 * _spread(prior))[cluster] * normal
+
+
+def mixture_init(num_latents: int, *, clusters: Count = 10) -> Params:
+    """Equal weights, and all components N(0, 1), until the fit.
+
+    `clusters`: the number of components.
+    """
+    return {"logits": torch.zeros(clusters), "mean": torch.zeros(clusters, num_latents),
+            "logvar": torch.zeros(clusters, num_latents)}
+
+
+def fit(codes: Tensor, uniform: Tensor, num_clusters: int) -> Params:
+    """The mixture of the greatest likelihood over several starts, by EM in float64.
+
+    A start is a row of `uniform`: k-means++ (Arthur & Vassilvitskii 2007) picks the centres with
+    its numbers, ten rounds of k-means settle them, a hundred of EM follow. All starts are computed
+    side by side, so the likelihoods decide among them without a value being read.
+    """
+    data = codes.detach().double()
+    scale = data.var(0, correction=0).clamp(min=1e-12)
+    centres = _settled(data, _spread_out(data, uniform.double(), num_clusters))
+    near = torch.cdist(data.expand(len(uniform), *data.shape), centres).argmin(-1)
+    share = torch.nn.functional.one_hot(near, num_clusters).double()
+    for _ in range(_NUM_ITERATIONS):
+        found = _maximised(data, share, scale)
+        joint = _log_joint_by_products(data, *found)
+        share = torch.softmax(joint, -1)
+    likelihood = torch.logsumexp(joint, -1).mean(-1)
+    best = torch.nan_to_num(likelihood, nan=-torch.inf).argmax(0)
+    logits, mean, variance = (part.index_select(0, best[None])[0] for part in found)
+    # The weights start equal, as in the authors' program: learning moves them.
+    return {"logits": torch.zeros_like(logits).float(), "mean": mean.float(),
+            "logvar": torch.log(variance).float()}
+
+
+def _spread_out(data: Tensor, uniform: Tensor, num: int) -> Tensor:
+    """Centres `[start, cluster, latent]`: each next one drawn by its squared distance."""
+    starts, count = len(uniform), len(data)
+    first = (uniform[:, 0] * count).long().clamp(max=count - 1)
+    centres = [data[first]]
+    nearest = torch.full((starts, count), torch.inf, dtype=data.dtype, device=data.device)
+    for k in range(1, num):
+        distance = (torch.cdist(centres[-1], data)) ** 2
+        nearest = torch.minimum(nearest, distance)
+        ladder = nearest.cumsum(-1)
+        goal = uniform[:, k:k + 1] * ladder[:, -1:]
+        place = torch.searchsorted(ladder, goal, right=True)[:, 0].clamp(max=count - 1)
+        centres.append(data[place])
+    return torch.stack(centres, 1)
+
+
+def _settled(data: Tensor, centres: Tensor) -> Tensor:
+    for _ in range(10):
+        near = torch.cdist(data.expand(len(centres), *data.shape), centres).argmin(-1)
+        share = torch.nn.functional.one_hot(near, centres.shape[1]).to(data.dtype)
+        size = share.sum(-2)[..., None]
+        centres = torch.where(size > 0, share.mT @ data / size.clamp(min=1.0), centres)
+    return centres
+
+
+def _maximised(data: Tensor, share: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The M step: log weights `[start, cluster]`, means and variances of the components."""
+    size = share.sum(-2).clamp(min=1e-9)
+    mean = share.mT @ data / size[..., None]
+    variance = share.mT @ data**2 / size[..., None] - mean**2
+    return torch.log(size / len(data)), mean, variance.clamp(min=0.0) + _SHARE_FLOOR * scale
+
+
+def _log_joint_by_products(data: Tensor, log_weight: Tensor, mean: Tensor,
+                           variance: Tensor) -> Tensor:
+    """As `log_joint`, `[start, sample, cluster]`, by matrix products: less memory."""
+    precision = 1.0 / variance
+    distance = (data**2 @ precision.mT - 2.0 * data @ (mean * precision).mT
+                + (mean**2 * precision).sum(-1)[..., None, :])
+    constant = (torch.log(variance) + math.log(2.0 * math.pi)).sum(-1)
+    return (log_weight - 0.5 * constant)[..., None, :] - 0.5 * distance
+
+
+MIXTURE = Prior(mixture_init, fit, log_density, expected_kl, draw, assign)
+
+
+def named(prior: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Parameters as a run stores them: `prior.mean` for `mean`."""
+    return {f"prior.{k}": v for k, v in prior.items()}
+
+
+def of_weights(weights: Mapping[str, Tensor]) -> Params:
+    """The prior's parameters among a run's weights; empty where the prior is N(0, I)."""
+    return {k.removeprefix("prior."): v for k, v in weights.items() if k.startswith("prior.")}
