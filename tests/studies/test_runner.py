@@ -13,6 +13,8 @@ import pytest
 from small import SMALL, make_sprites
 from unweave.studies import catalog, runner
 from unweave.studies.catalog import STUDIES, Study, find_study, strength_of
+from unweave.studies.claims import Runner, claimed
+from unweave.studies.memory import recall, remember
 from unweave.studies.runner import run_study
 from unweave.studies.store import open_store
 from unweave.training import plan
@@ -67,7 +69,7 @@ def test_every_run_has_its_rows(done):
     assert len(store.files("weights")) == 4
     assert store.files("claims") == []
     assert not any((store.folder / "work").iterdir())  # nothing is left behind
-    assert len(runner.recall(store, "tiny")["runs"]) == 4
+    assert len(recall(store, "tiny")["runs"]) == 4
 
 
 def test_a_second_call_does_nothing_and_more_seeds_add_their_runs(done, tmp_path):
@@ -79,14 +81,16 @@ def test_a_second_call_does_nothing_and_more_seeds_add_their_runs(done, tmp_path
                      details=False, datasets={"sprites": sprites}, say=lambda line: None)
     assert more.done == 2
     assert len(store.files("runs")) == parts + 2
-    assert len(runner.recall(store, "tiny")["runs"]) == 6
+    assert len(recall(store, "tiny")["runs"]) == 6
 
 
 def test_runs_that_another_has_claimed_are_left_to_it(done, tmp_path):
     _, sprites = done
     store = open_store(tmp_path / "s", create=True)
     configs = STUDY.runs()
-    assert store.claim(configs[0].run_id, "somebody else")
+    other = Runner(store, "somebody-else")
+    other.beat()
+    assert other.take([configs[0].run_id])
     outcome = run_study(STUDY, configs, store, device="cpu", num_workers=1, details=False,
                         datasets={"sprites": sprites}, say=lambda line: None)
     assert (outcome.done, outcome.elsewhere) == (3, 1)
@@ -95,7 +99,7 @@ def test_runs_that_another_has_claimed_are_left_to_it(done, tmp_path):
 def test_stop_keeps_what_is_there(done, tmp_path, monkeypatch):
     finished, sprites = done
     store = open_store(tmp_path / "s", create=True)
-    monkeypatch.setattr(runner, "_watching", lambda store, listener: _stopping())
+    monkeypatch.setattr(runner, "_watching", lambda store, listener, began: _stopping())
 
     def _stopping():
         def listen(report):
@@ -105,7 +109,7 @@ def test_stop_keeps_what_is_there(done, tmp_path, monkeypatch):
     outcome = run_study(STUDY, STUDY.runs(), store, device="cpu", num_workers=1,
                         datasets={"sprites": sprites}, say=lambda line: None)
     assert outcome.stopped
-    assert store.files("claims") == []
+    assert claimed(store) == {}
     monkeypatch.undo()
     outcome = run_study(STUDY, STUDY.runs(), store, device="cpu", num_workers=1, details=False,
                         datasets={"sprites": sprites}, say=lambda line: None)
@@ -156,10 +160,10 @@ def test_killed_anywhere_it_goes_on_to_the_same_result(done, tmp_path):
 
 def test_two_studies_of_one_name_are_refused(tmp_path):
     store = open_store(tmp_path / "s", create=True)
-    runner.remember(store, STUDY, STUDY.runs(), ("mig",))
+    remember(store, STUDY, STUDY.runs(), ("mig",))
     other = Study("tiny", make, "Others.", data=("sprites",), source="/elsewhere.py")
     with pytest.raises(UserError, match="has a study 'tiny' from unweave"):
-        runner.remember(store, other, other.runs(), ("mig",))
+        remember(store, other, other.runs(), ("mig",))
 
 
 def test_metrics_that_ask_the_model_are_refused(done, tmp_path):
@@ -168,7 +172,8 @@ def test_metrics_that_ask_the_model_are_refused(done, tmp_path):
     with pytest.raises(UserError, match="iwae asks the model itself"):
         run_study(STUDY, STUDY.runs(seeds="0")[:1], store, metrics=["iwae"], device="cpu",
                   datasets={"sprites": sprites}, say=lambda line: None)
-    assert store.files("claims") == []
+    assert claimed(store) == {}
+    assert store.files("runners") == []
 
 
 def test_the_published_grid():

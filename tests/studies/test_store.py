@@ -1,10 +1,7 @@
 """The store: rows survive, are never doubled in an answer, and bad stores get one sentence."""
 
-import json
 import multiprocessing
 import os
-import socket
-import time
 
 import pytest
 
@@ -84,36 +81,6 @@ def test_writers_side_by_side_lose_nothing(tmp_path):
         worker.join()
         assert worker.exitcode == 0
     assert len(store.scores()) == 40
-
-
-@pytest.mark.parametrize("address", ["folder", "memory"])
-def test_a_claim_has_one_owner_until_it_is_old(tmp_path, address, monkeypatch):
-    where = tmp_path / "s" if address == "folder" else f"memory://claims-{tmp_path.name}"
-    store = open_store(where, create=True)
-    if address == "memory":  # this file system of fsspec does not know conditional writes
-        plain = store._fs.pipe_file
-
-        def pipe(path, value, mode="overwrite"):
-            if mode == "create" and store._fs.exists(path):
-                raise FileExistsError(path)
-            plain(path, value)
-
-        monkeypatch.setattr(store._fs, "pipe_file", pipe)
-    assert store.claim("a", "me")
-    assert store.claim("a", "me")
-    assert not store.claim("a", "you")
-    store.write_file("claims/a.json", json.dumps({"owner": "me", "time": 0.0}).encode())
-    assert store.claim("a", "you")
-    assert not store.claim("a", "me")
-    store.write_file("claims/c.json", json.dumps({
-        "owner": "me", "time": time.time(), "host": socket.gethostname(), "pid": 2**22 + 1}
-    ).encode())  # a process of this machine that is no more
-    assert store.claim("c", "you")
-    store.write_file("claims/b.json", b'{"own')  # killed while writing
-    assert store.claim("b", "me")
-    store.refresh(["a"], "you")
-    store.release(["a"])
-    assert store.claim("a", "me")
 
 
 def test_bad_stores_get_one_sentence(tmp_path):

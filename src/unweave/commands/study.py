@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -85,7 +84,8 @@ def status(store: StoreHere, study: StudyName = None, as_json: Json = False) -> 
     Example: unweave study status S
     """
     from unweave.report.tables import print_records
-    from unweave.studies.standing import standing, studies_in, study_record
+    from unweave.studies.memory import studies_in
+    from unweave.studies.standing import standing, study_record
     from unweave.studies.store import open_store
     from unweave.types import UserError
 
@@ -103,27 +103,36 @@ def stop(store: StoreHere) -> None:
 
     Example: unweave study stop S
     """
+    from unweave.studies.runner import request_stop
     from unweave.studies.store import open_store
 
-    open_store(store).write_file("stop.json", json.dumps({"stop": True}).encode())
+    request_stop(open_store(store))
 
 
 @study_app.command("retry")
-def retry(store: StoreHere, study: StudyName = None, as_json: Json = False) -> None:
+def retry(
+    store: StoreHere,
+    study: StudyName = None,
+    force: Annotated[bool, typer.Option(
+        help="Also those of other machines that were heard of lately.")] = False,
+    as_json: Json = False,
+) -> None:
     """Void the claims of runners that are gone, so that the next `run` takes their runs at once.
+
+    A runner of this machine is gone when its process is; one elsewhere when it was not heard of for
+    a quarter of an hour, or when you say so with --force.
 
     Example: unweave study retry S
     """
     from unweave.report.tables import print_records
+    from unweave.studies.claims import void_claims
     from unweave.studies.standing import study_record
     from unweave.studies.store import open_store
 
     where = open_store(store)
     record = study_record(where, study)
     finished = where.finished()
-    held = [name.removesuffix(".json") for name in where.files("claims")]
-    freed = [run_id for run_id in held if run_id in record["runs"]]
-    where.release(freed)
+    freed = void_claims(where, set(record["runs"]) - finished, force=force)
     print_records([{"study": record["name"], "freed": len(freed),
                     "missing": len(set(record["runs"]) - finished)}],
                   ("study", "freed", "missing"), as_json=as_json)

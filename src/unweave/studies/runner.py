@@ -11,13 +11,11 @@ that has not been heard of for a quarter of an hour are void.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
-import socket
-import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -25,7 +23,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -33,18 +30,20 @@ from unweave import nn
 from unweave.config import RunConfig
 from unweave.data import load_data
 from unweave.data.dataset import FactorDataset
+from unweave.data.fetch import data_folder
 from unweave.studies.catalog import Study
+from unweave.studies.claims import Runner, check_exclusive
+from unweave.studies.memory import remember
 from unweave.studies.rows import WEIGHTS, ScoreJob, prepare, score_and_store
 from unweave.studies.store import Store
 from unweave.training import choose_device, train_runs
 from unweave.training.packing import in_pieces, pack, stack_size
 from unweave.training.progress import Listener, Report
-from unweave.types import UserError, unknown_name
+from unweave.types import unknown_name
 
 RUNS_ON_CPU = 4
 """Of a stack on a CPU, where a larger one is no faster: rows come sooner, runners share better."""
 
-_HEARTBEAT = 120.0
 _STACKS_AHEAD = 2  # trained but not yet scored, at most: codes take memory
 
 
@@ -85,8 +84,6 @@ def run_study(study: Study, configs: Sequence[RunConfig], store: Store, *,
     where = choose_device(device)
     folder = _work_folder(store, work)
     remember(store, study, configs, metrics)
-    store.remove_file("stop.json")
-    owner = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     outcome = Outcome()
     finished = store.finished()
     todo = [config for config in configs if config.run_id not in finished]
@@ -94,66 +91,49 @@ def run_study(study: Study, configs: Sequence[RunConfig], store: Store, *,
     if not todo:
         return outcome
     known = dict(datasets or {})
-    began, trained = time.monotonic(), 0
-    with _pool(num_workers) as pool:
+    began, trained = time.time(), 0
+    if not store.is_local:
+        check_exclusive(store)
+    with Runner(store).at_work() as runner, _pool(num_workers) as pool:
         waiting: list[dict[Future, ScoreJob]] = []
         try:
             for piece in _pieces(todo, where, known, most_runs):
-                mine = [c for c in piece if store.claim(c.run_id, owner)]
-                finished = store.finished()  # another runner may have been faster
-                store.release(c.run_id for c in mine if c.run_id in finished)
-                mine = [c for c in mine if c.run_id not in finished]
+                mine = taken(runner, piece)
                 outcome.elsewhere += len(piece) - len(mine)
                 if not mine:
                     continue
-                with _heartbeat(store, [c.run_id for c in mine], owner):
-                    jobs = _train_and_encode(study, mine, store, folder, metrics, where, weights,
-                                             details, known, _watching(store, listener))
+                jobs = _train_and_encode(study, mine, store, folder, metrics, where, weights,
+                                         details, known, _watching(store, listener, began))
                 waiting.append({pool.submit(score_and_store, job): job for job in jobs})
                 trained += len(mine)
-                pace = trained / (time.monotonic() - began) * 3600.0
+                pace = trained / (time.time() - began) * 3600.0
                 say(f"{mine[0].method} on {mine[0].data}: {len(mine)} runs trained, "
                     f"{trained} of {len(todo)} in all, {pace:.0f} models an hour")
                 while len(waiting) > _STACKS_AHEAD:
-                    _collect(waiting.pop(0), store, outcome)
+                    _collect(waiting.pop(0), runner, outcome)
         except StopRequested:
             outcome.stopped = True
         finally:
             for futures in waiting:
-                _collect(futures, store, outcome)
+                _collect(futures, runner, outcome)
     return outcome
 
 
-def remember(store: Store, study: Study, configs: Sequence[RunConfig],
-             metrics: Sequence[str]) -> None:
-    """Write down what a study consists of; a second call with more runs adds them."""
-    path = f"studies/{study.name}.json"
-    record = recall(store, study.name)
-    if record is not None and record["source"] != study.source:
-        raise UserError(f"{store.address} has a study {study.name!r} from {record['source']}, and "
-                        f"this one is from {study.source}: rename one of them, or use another "
-                        "store")
-    runs = {} if record is None else record["runs"]
-    new = {c.run_id: json.loads(c.to_json()) for c in configs}
-    if record is not None and set(new) <= set(runs) and set(metrics) <= set(record["metrics"]):
-        return
-    kept = [] if record is None else record["metrics"]
-    record = {"name": study.name, "source": study.source, "convention": study.convention,
-              "metrics": list(dict.fromkeys([*kept, *metrics])), "runs": runs | new}
-    store.write_file(path, json.dumps(record).encode())
-
-
-def recall(store: Store, name: str) -> dict[str, Any] | None:
-    """What `remember` wrote, or None."""
-    payload = store.read_file(f"studies/{name}.json")
-    return None if payload is None else json.loads(payload)
+def taken(runner: Runner, configs: Sequence[RunConfig]) -> list[RunConfig]:
+    """Those runs that are now this runner's to make."""
+    mine = set(runner.take([config.run_id for config in configs]))
+    done = mine & runner.store.finished()  # another may have been faster: its claim is gone
+    runner.finish(done)
+    return [config for config in configs if config.run_id in mine - done]
 
 
 def _work_folder(store: Store, work: str | Path | None) -> Path:
-    if work is None and store.folder is None:
-        raise UserError("a store that is not a folder needs --work, a folder of this machine for "
-                        "unfinished runs")
-    return Path(work) if work is not None else store.folder / "work"
+    if work is not None:
+        return Path(work)
+    if store.folder is not None:
+        return store.folder / "work"
+    # The same for every call, so that a killed runner of this machine goes on from its checkpoints.
+    return data_folder() / "work" / hashlib.sha256(store.address.encode()).hexdigest()[:16]
 
 
 def _pieces(configs: list[RunConfig], device: torch.device, datasets: dict[str, FactorDataset],
@@ -182,11 +162,10 @@ def _train_and_encode(study: Study, configs: list[RunConfig], store: Store, fold
                    weights=weights, details=details)
 
 
-def _collect(futures: dict[Future, ScoreJob], store: Store, outcome: Outcome) -> None:
+def _collect(futures: dict[Future, ScoreJob], runner: Runner, outcome: Outcome) -> None:
     """Wait for the scores of a stack; a run that could not be scored is named, not lost."""
     wait(futures)
     for future, job in futures.items():
-        store.release([job.run_id])
         if isinstance(future.exception(), BrokenProcessPool):
             outcome.failed[job.run_id] = ("the process that scored it ended, perhaps for want of "
                                           "memory: its weights are kept, run the study again")
@@ -198,8 +177,10 @@ def _collect(futures: dict[Future, ScoreJob], store: Store, outcome: Outcome) ->
             outcome.diverged += 1
         else:
             outcome.done += 1
-        if result.error is None and result.folder is not None:
-            shutil.rmtree(result.folder, ignore_errors=True)
+        if result.error is None:
+            if result.folder is not None:
+                shutil.rmtree(result.folder, ignore_errors=True)
+            runner.finish([job.run_id])
 
 
 @contextmanager
@@ -218,29 +199,8 @@ def _pool(num_workers: int | None) -> Iterator[ProcessPoolExecutor]:
             os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
 
 
-@contextmanager
-def _heartbeat(store: Store, run_ids: list[str], owner: str) -> Iterator[None]:
-    """Keep claims alive while a stack trains."""
-    over = threading.Event()
-
-    def beat() -> None:
-        while not over.wait(_HEARTBEAT):
-            store.refresh(run_ids, owner)
-
-    thread = threading.Thread(target=beat, daemon=True)
-    thread.start()
-    try:
-        yield
-    except BaseException:
-        store.release(run_ids)
-        raise
-    finally:
-        over.set()
-        thread.join()
-
-
-def _watching(store: Store, listener: Listener | None) -> Listener:
-    """A listener that also looks for a request to stop, every few seconds."""
+def _watching(store: Store, listener: Listener | None, began: float) -> Listener:
+    """A listener that also looks, every few seconds, for a request to stop made since `began`."""
     last = time.monotonic()
 
     def listen(report: Report) -> None:
@@ -249,7 +209,21 @@ def _watching(store: Store, listener: Listener | None) -> Listener:
             listener(report)
         if time.monotonic() - last > 2.0:
             last = time.monotonic()
-            if store.read_file("stop.json") is not None:
+            if stop_requested(store, began):
                 raise StopRequested
 
     return listen
+
+
+def request_stop(store: Store) -> None:
+    """Ask the runners that are at work now to stop; those that start later do not mind."""
+    store.write_file("stop.json", json.dumps({"time": time.time()}).encode())
+
+
+def stop_requested(store: Store, began: float) -> bool:
+    """Whether a runner that began at a time has been asked to stop."""
+    payload = store.read_file("stop.json")
+    try:
+        return payload is not None and float(json.loads(payload)["time"]) >= began
+    except (ValueError, KeyError, TypeError):
+        return False

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from unweave.config import RunConfig
 from unweave.markup import card
-from unweave.studies.runner import recall
-from unweave.studies.store import Store, is_alive
+from unweave.studies.claims import claimed
+from unweave.studies.memory import recall, studies_in
+from unweave.studies.store import Store
 from unweave.types import UserError
 
 
@@ -35,11 +35,6 @@ class Standing:
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         return card(self.study, {k: v for k, v in self.as_dict().items() if k != "study"})
-
-
-def studies_in(store: Store) -> list[str]:
-    """Names of the studies that were run into a store."""
-    return [name.removesuffix(".json") for name in store.files("studies")]
 
 
 def study_record(store: Store, name: str | None) -> dict[str, Any]:
@@ -69,9 +64,7 @@ def standing(store: Store, record: dict[str, Any]) -> Standing:
     scored = store.scored(record["convention"], 0)
     asked = set(record["metrics"])
     done = [row for row in rows.values() if row["status"] == "done"]
-    running = sum(_is_alive(store, name) for name in store.files("claims")
-                  if name.removesuffix(".json") in wanted
-                  and name.removesuffix(".json") not in rows)
+    running = sum(run_id in wanted and run_id not in rows for run_id in claimed(store))
     missing = len(wanted) - len(rows)
     times = sorted(row["written"] for row in rows.values())
     recent = [t for t in times if t > times[-1] - 3600.0] if times else []
@@ -83,11 +76,3 @@ def standing(store: Store, record: dict[str, Any]) -> Standing:
         running=running, missing=missing,
         unscored=sum(not asked <= scored.get(row["run_id"], set()) for row in done),
         models_per_hour=pace, hours_left=missing / pace if pace else None)
-
-
-def _is_alive(store: Store, claim: str) -> bool:
-    payload = store.read_file(f"claims/{claim}")
-    try:
-        return payload is not None and is_alive(json.loads(payload))
-    except json.JSONDecodeError:
-        return False

@@ -5,7 +5,8 @@
     scores/part-*.parquet          a row a score: run, metric key, convention, value, interval, ...
     curves/part-*.parquet          run, step, term, value
     weights/RUN.safetensors        of the runs whose weights were kept
-    claims/RUN.json                who is at work on a run, so that two runners do not do it twice
+    claims/, runners/              who is at work on a run, so that it is not made twice (claims.py)
+    studies/NAME/*.json            what a study consists of (memory.py)
 
 The store is a folder, or an fsspec address (s3://bucket/folder). A part is written under a
 temporary name and renamed; on an object store a part appears whole by itself. Readers take the
@@ -17,12 +18,13 @@ Writing and asking what is missing need pyarrow alone; `Store.sql` answers quest
 
 from __future__ import annotations
 
+import errno
 import json
 import os
-import socket
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -61,9 +63,6 @@ SCHEMAS: dict[str, pa.Schema] = {
 
 SCORE_KEY = ("run_id", "key", "convention", "version", "seed", "settings")
 """What tells two scores apart; of equals the last written counts."""
-
-CLAIM_SECONDS = 900.0
-"""A claim older than this is taken over: whoever made it refreshes it every few minutes."""
 
 
 class Store:
@@ -125,10 +124,27 @@ class Store:
         if not self.is_local:
             self._fs.pipe_file(final, payload)
             return
-        from unweave.training.folder import write_atomically
+        with _complete(Path(final), payload) as temporary:
+            temporary.replace(final)
 
-        Path(final).parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(Path(final), lambda temporary: temporary.write_bytes(payload))
+    def create_file(self, path: str, payload: bytes) -> bool:
+        """A file of the store, whole, if there is none of that name: of several exactly one can.
+
+        On an object store this is a write with the condition `If-None-Match: *`.
+        """
+        final = f"{self._root}/{path}"
+        if self.is_local:
+            with _complete(Path(final), payload) as temporary:
+                return _linked(temporary, Path(final))
+        try:
+            self._fs.pipe_file(final, payload, mode="create")
+        except OSError:
+            # There already; or written by a request whose answer was lost and that was sent again.
+            held = self.read_file(path)
+            if held is None:
+                raise
+            return held == payload
+        return True
 
     def read_file(self, path: str) -> bytes | None:
         """A file of the store, or None."""
@@ -251,76 +267,37 @@ class Store:
             first = str(error).strip().splitlines()[0]
             raise UserError(f"the store cannot answer that ({first})") from None
 
-    # -- claims ----------------------------------------------------------------------------------
 
-    def claim(self, run_id: str, owner: str) -> bool:
-        """Take a run for `owner`, unless another has it and is alive.
+@contextmanager
+def _complete(final: Path, payload: bytes) -> Iterator[Path]:
+    """A hidden file beside `final` with all of the payload, on disk; gone at the end."""
+    final.parent.mkdir(parents=True, exist_ok=True)
+    # Not by process id: runners on two machines that share a folder may have the same.
+    temporary = final.with_name(f".{final.name}.{uuid.uuid4().hex[:12]}.tmp")
+    try:
+        with temporary.open("wb") as handle:
+            handle.write(payload)
+            handle.flush()
+            os.fsync(handle.fileno())
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
 
-        Alive is who was heard of lately, and on this machine whose process still runs.
-        """
-        path, record = f"claims/{run_id}.json", _claim_of(owner)
-        if self._create(path, record):
-            return True
-        held = self._held(path)
-        if held is not None and held["owner"] != owner and is_alive(held):
-            return False
-        self.write_file(path, json.dumps(record).encode())
-        # Two may take over at once; the last to write has it, and both look again.
-        held = self._held(path)
-        return held is not None and held["owner"] == owner
 
-    def refresh(self, run_ids: Iterable[str], owner: str) -> None:
-        """Say that claims are alive."""
-        payload = json.dumps(_claim_of(owner)).encode()
-        for run_id in run_ids:
-            self.write_file(f"claims/{run_id}.json", payload)
-
-    def release(self, run_ids: Iterable[str]) -> None:
-        """Give runs back, done or not."""
-        for run_id in run_ids:
-            self.remove_file(f"claims/{run_id}.json")
-
-    def _create(self, path: str, record: Mapping[str, Any]) -> bool:
-        payload = json.dumps(record).encode()
-        final = f"{self._root}/{path}"
-        if self.is_local:
-            Path(final).parent.mkdir(parents=True, exist_ok=True)
-            try:
-                with open(final, "xb") as handle:
-                    handle.write(payload)
-            except FileExistsError:
-                return False
-            return True
-        try:
-            self._fs.pipe_file(final, payload, mode="create")
+def _linked(temporary: Path, final: Path) -> bool:
+    """Give a whole file its name, unless the name is taken."""
+    try:
+        os.link(temporary, final)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        try:  # no hard links here: the name is taken first, and the file moved onto it
+            final.open("xb").close()
         except FileExistsError:
             return False
-        return True
-
-    def _held(self, path: str) -> dict[str, Any] | None:
-        payload = self.read_file(path)
-        try:
-            return None if payload is None else json.loads(payload)
-        except json.JSONDecodeError:  # its writer was killed in the middle
-            return {"owner": "", "time": 0.0}
-
-
-def _claim_of(owner: str) -> dict[str, Any]:
-    return {"owner": owner, "time": time.time(), "host": socket.gethostname(), "pid": os.getpid()}
-
-
-def is_alive(claim: Mapping[str, Any]) -> bool:
-    """Whether whoever made a claim may still be at work."""
-    if time.time() - claim.get("time", 0.0) >= CLAIM_SECONDS:
-        return False
-    if claim.get("host") != socket.gethostname() or not isinstance(claim.get("pid"), int):
-        return True
-    try:
-        os.kill(claim["pid"], 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # somebody else's process
-        return True
+        temporary.replace(final)
     return True
 
 
