@@ -18,6 +18,7 @@ from unweave.commands.doctor import doctor, print_version
 from unweave.commands.pictures import show
 from unweave.commands.export import export, pull
 from unweave.commands.explore import explore
+from unweave.commands.report import report
 from unweave.commands.study import study_app
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ app.command()(show)
 app.command()(export)
 app.command()(pull)
 app.command()(explore)
+app.command()(report)
 
 # ClickException, two steps above BadParameter: some releases of typer carry click inside, others
 # depend on it, and this name is right for both.

@@ -50,6 +50,19 @@ def compare(target: str | Path, store: Store) -> list[dict[str, Any]]:
     return records
 
 
+def stand_among(rows: Rows, run: dict[str, Any], scores: dict[str, float],
+                ) -> dict[str, dict[str, float | None]]:
+    """For each score the percentiles of a run within published `rows`, as `compare` has them.
+
+    `run` has `method`, `data` and `strength`. Empty where no published run is of its data set.
+    """
+    if run["data"] not in rows.data:
+        return {}
+    d = rows.data.index(run["data"])
+    return {key: _percentiles(rows, key, d, value, run) for key, value in scores.items()
+            if key in rows.scores and not np.isnan(rows.scores[key][d]).all()}
+
+
 def _percentiles(rows: Rows, key: str, d: int, value: float,
                  run: dict[str, Any]) -> dict[str, float | None]:
     values = rows.scores[key][d]

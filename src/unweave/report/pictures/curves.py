@@ -61,7 +61,8 @@ def _at_the_end(axes: Any, ends: list[tuple[float, str, str]]) -> None:
         axes.annotate(text, (1.0, value), xytext=(1.025, place), fontsize=7.5, color=colour,
                       xycoords=("axes fraction", "data"), textcoords=("axes fraction", "data"),
                       va="center", arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.5,
-                                               "shrinkA": 1, "shrinkB": 1},
+                                               "shrinkA": 1, "shrinkB": 1,
+                                               "relpos": (0.0, 0.5)},
                       annotation_clip=False)
 
 
@@ -100,17 +101,14 @@ def _draw_losses(run: Run, terms: dict[str, np.ndarray]) -> Any:
 
 
 def _smooth(axes: Any, steps: np.ndarray, values: np.ndarray, colour: str, width: float) -> None:
-    """A curve as it is, faint, and its running mean over a fortieth of it."""
+    """A curve as it is, faint, and its running median over a fortieth of it on either side."""
     span = len(values) // 40
     if span < 2:
         axes.plot(steps, values, color=colour, linewidth=width, zorder=3)
         return
     axes.plot(steps, values, color=colour, linewidth=0.6, alpha=0.3, zorder=2)
-    sums = np.cumsum(np.concatenate([[0.0], values]))
-    at = np.arange(len(values))
-    low, high = np.maximum(at - span, 0), np.minimum(at + span + 1, len(values))
-    axes.plot(steps, (sums[high] - sums[low]) / (high - low), color=colour, linewidth=width,
-              zorder=3)
+    middle = [np.median(values[max(0, i - span):i + span + 1]) for i in range(len(values))]
+    axes.plot(steps, middle, color=colour, linewidth=width, zorder=3)
 
 
 def _to_what_matters(axes: Any, values: np.ndarray) -> None:
