@@ -186,7 +186,9 @@ def about_runs(runs: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     seconds = sum(run.get("seconds") or 0.0 for run in runs)
     lines.append(["seeds", seeds])
     if seconds:
-        lines.append(["training time", f"{seconds / 3600:,.2f} hours of one run after the other"])
+        said = (f"{seconds / 3600:,.1f} hours" if seconds >= 3600 else f"{seconds / 60:.1f} minutes"
+                if seconds >= 100 else f"{seconds:.0f} seconds")
+        lines.append(["training time", said + ("" if len(runs) == 1 else ", all runs together")])
     return lines
 
 

@@ -125,7 +125,8 @@ function findable(svg, spots, width, height) {
   svg.addEventListener("click", () => { const go = now >= 0 && spots[now].go; if (go) go(); });
   svg.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-    if (event.key === "Enter" && now >= 0 && spots[now].go) { spots[now].go(); return; }
+    const go = event.key === "Enter" && now >= 0 && spots[now].go;
+    if (go) { go(); return; }
     if (event.key === "Escape") { away(); return; }
     if (!step) return;
     event.preventDefault();
@@ -279,9 +280,10 @@ function whenSeen(holder, draw) {
   }).observe(holder);
 }
 
-/** A figure of panels with one legend. @param {{title: string, panels: Panel[]}} given @returns {HTMLElement} */
+/** A figure of panels with one legend; `apart`: each panel has colours of its own and none is needed.
+ * @param {{title: string, panels: Panel[], apart?: boolean}} given @returns {HTMLElement} */
 function figure(given) {
-  const names = [...new Set(given.panels.flatMap((p) => (p.lines || []).map((l) => l.name)))];
+  const names = given.apart ? [] : [...new Set(given.panels.flatMap((p) => (p.lines || []).map((l) => l.name)))];
   const element = make("figure", {}, make("figcaption", {}, given.title));
   if (names.length > 1 && names.length <= NUM_COLOURS) element.append(legend(names));
   const panels = make("div", { class: "panels" });

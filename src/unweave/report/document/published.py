@@ -60,7 +60,9 @@ def _figures(shown: Sequence[tuple[int, Mapping[str, Any], Mapping[str, Any]]], 
         d = rows.data.index(data)
         panels = []
         for key in scores.ordered():
-            if key not in rows.scores or np.isnan(rows.scores[key][d]).all():
+            own = [i for i, _, about in shown if about["data"] == data
+                   and np.isfinite(scores.value[key][i])]
+            if not own or key not in rows.scores or np.isnan(rows.scores[key][d]).all():
                 continue
             boxes = []
             for s, setting in enumerate(rows.settings):

@@ -33,7 +33,7 @@
     const own = scores.filter((c) => cell(c, row) !== null);
     const inside = make("div", { class: "card", tabindex: "-1" },
       make("button", { type: "button", class: "close", onclick: () => card.replaceChildren() }, "Close"),
-      make("h3", {}, name), facts(known.map((c) => [c.name.replace(/_/g, " "), said(cell(c, row))])));
+      make("h3", {}, name), facts(known.map((c) => [c.name, said(cell(c, row))])));
     if (own.length) {
       const percentile = (/** @type {Column} */ c) => {
         const all = (c.values || []).filter((v) => v !== null), value = cell(c, row);
@@ -64,16 +64,20 @@
     const own = Object.entries(curve.terms), latent = own.filter(([term]) => /^kl\.\d+$/.test(term));
     /** @type {Panel[]} */ const panels = own.filter(([term]) => !/\.\d+$/.test(term)).map(([term, y]) => ({
       kind: "lines", title: term, x: "step", y: "", lines: [line(term, y)] }));
-    if (latent.length) panels.push({ kind: "lines", title: "KL of each latent (nats)", x: "step", y: "",
-      lines: latent.map(([term, y]) => line(term.replace("kl.", "z"), y)) });
     function line(/** @type {string} */ name, /** @type {number[]} */ y) {
       const kept = y.map((v, i) => i).filter((i) => y[i] !== null);
       return { name, x: kept.map((i) => curve.step[i]), y: kept.map((i) => y[i]) };
     }
-    return figure({ title: "Curves of the training, nats per image", panels });
+    const found = make("div", {}, figure({ title: "Curves of the training, nats per image", panels, apart: true }));
+    if (latent.length) found.append(figure({ title: "KL of each latent", panels: [{ kind: "lines", title: "", x: "step", y: "nats",
+      lines: latent.map(([term, y]) => line(term.replace("kl.", "z"), y)) }] }));
+    return found;
   }
 
-  const best = scores.find((c) => c.better === "higher");
+  const source = column("source");
+  const isOwn = (/** @type {number} */ row) => !source || cell(source, row) !== "published";
+  const ranking = scores.filter((c) => c.better === "higher");
+  const best = ranking.find((c) => (c.values || []).some((v, row) => v !== null && isOwn(row))) || ranking[0];
   const listing = sortable(runs, { label: "runs", choices: ["data", "method", "setting", "status", "source", "study"], open,
     shown: (rows) => follow(rows), sort: best ? [best.name, -1] : undefined });
   const more = runs.columns.filter((c) => c.role === "more");
@@ -151,7 +155,7 @@
       make("div", { class: "strip" }, make("span", {}, make("b", {}, name), remark ? make("br") : null, remark), make("img", { src: address, alt, loading: "lazy" }));
     return make("div", { class: "look" }, make("h4", {}, look.title), make("p", { class: "faint" }, `${look.run_id}. Each row moves one latent from -2 to 2 from ${look.where}.`),
       ...look.images.map((/** @type {any} */ i) => strip(i.name, "", i.strip, i.name)),
-      ...look.rows.map((/** @type {any} */ r) => strip(r.name, `KL ${said(r.kl)}${r.follows ? ", " + r.follows : ""}`, r.strip, `traversal of ${r.name}${r.follows ? ", which follows " + r.follows : ""}`)));
+      ...look.rows.map((/** @type {any} */ r) => strip(r.name, `KL ${r.kl.toFixed(2)}${r.follows ? ", " + r.follows : ""}`, r.strip, `traversal of ${r.name}${r.follows ? ", which follows " + r.follows : ""}`)));
   }
   if (data.looks.length) section("traversals", "Traversals", make("p", {}, "Latents sorted by their KL in nats; the percentage is the information a latent shares with the factor it follows best, of the factor's entropy."),
     make("div", { class: "looks" }, ...data.looks.map(looked)));

@@ -103,8 +103,9 @@ def _look_at_kept(gathered: Gathered, store: Store, place: dict[str, int], num: 
                   device: str) -> None:
     held = [run_id for run_id in kept(store) if run_id in place
             and gathered.runs[place[run_id]]["status"] == "done"]
-    best = next((gathered.scores.value[key] for key in METRICS if key in gathered.scores.value),
-                None)
+    best = next((values for key in METRICS
+                 if (values := gathered.scores.value.get(key)) is not None
+                 and any(values[place[run_id]] == values[place[run_id]] for run_id in held)), None)
     held.sort(key=lambda r: (0.0 if best is None or best[place[r]] != best[place[r]]
                              else -best[place[r]], r))
     for run_id in held[:num]:

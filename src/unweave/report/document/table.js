@@ -14,6 +14,19 @@ function cell(column, row) {
   return column.values ? column.values[row] : null;
 }
 
+/** Decimals that make a column of numbers one that can be read down.
+ * @param {Column} column @returns {number | null} null for whole numbers, or a wide range */
+function decimalsOf(column) {
+  let high = 0, low = Infinity, whole = true;
+  for (const v of column.values || []) if (typeof v === "number") {
+    high = Math.max(high, Math.abs(v));
+    if (v !== 0) low = Math.min(low, Math.abs(v));
+    whole &&= Number.isInteger(v);
+  }
+  if (whole || low < 1e-4) return null;
+  return high >= 1000 ? 1 : high >= 10 ? 2 : high >= 1.5 ? 3 : 4;
+}
+
 /** Rows that a text asks for: words anywhere in text, or comparisons such as mig>0.3.
  * @param {Table} table @param {string} text @returns {(row: number) => boolean} */
 function filterOf(table, text) {
@@ -71,6 +84,7 @@ function sortable(table, options) {
   let way = options.sort ? options.sort[1] : 1;
   /** @type {Map<Column, string>} */ const picked = new Map();
   /** @type {number[]} */ let rows = [];
+  const decimals = new Map(table.columns.filter((c) => c.kind === "number").map((c) => [c, decimalsOf(c)]));
   const count = make("span", { role: "status", "aria-live": "polite" });
   const head = make("tr"), body = make("tbody");
   const before = make("button", { type: "button", onclick: () => { page--; fill(); } }, "← Previous");
@@ -112,7 +126,9 @@ function sortable(table, options) {
     const interval = low !== null && low !== undefined && high !== null && high !== undefined
       ? make("span", { class: "interval" }, ` ${low.toFixed(3)}–${high.toFixed(3)}`) : null;
     const long = !number && String(value ?? "").length > 40;
-    return make("td", { class: number ? "number" : long ? "long" : null }, said(value), interval);
+    const digits = number ? decimals.get(column) ?? null : null;
+    return make("td", { class: number ? "number" : long ? "long" : null },
+      digits !== null && typeof value === "number" ? value.toFixed(digits) : said(value), interval);
   }
 
   function title() {
@@ -122,7 +138,7 @@ function sortable(table, options) {
       return make("th", { scope: "col", class: column.kind === "number" ? "number" : null,
         "aria-sort": is ? (way > 0 ? "ascending" : "descending") : "none" },
         make("button", { type: "button", title: `Sort by ${column.name}${note}`, onclick: () => sortBy(column) },
-          column.name.replace(/_/g, " ") + " ", make("span", { class: "arrow", "aria-hidden": "true" }, is ? (way > 0 ? "▲" : "▼") : "↕")));
+          column.name + " ", make("span", { class: "arrow", "aria-hidden": "true" }, is ? (way > 0 ? "▲" : "▼") : "↕")));
     }));
   }
 
@@ -147,7 +163,7 @@ function sortable(table, options) {
         if (select.value === "") picked.delete(column); else picked.set(column, words[Number(select.value)]);
         find();
       } }, make("option", { value: "" }, "all"), ...words.map((word, i) => make("option", { value: i }, word)));
-      controls.append(make("label", {}, name.replace(/_/g, " "), select));
+      controls.append(make("label", {}, name, select));
     }
     const number = columns.find((c) => c.kind === "number" && c.role === "score") || columns.find((c) => c.kind === "number");
     const search = make("input", { type: "search", placeholder: number ? `words, or ${number.name}>${number.role === "score" ? "0.3" : "1"}` : "words",
