@@ -2,39 +2,13 @@
 
 import numpy as np
 import pytest
-import torch
 
-from unweave.config import RunConfig
-from unweave.data import table_dataset
+from random_runs import random_run
 from unweave.nn import ARCHITECTURES
-from unweave.objectives import METHODS, complete
 from unweave.training.onnx_graph import decoder_onnx, encoder_onnx
-from unweave.training.run import Run
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
-
-
-def random_run(architecture="conv64-small", *, method="beta_vae", shape=(64, 64, 1), seed=0,
-               precision="float32", **letters):
-    """A run nobody trained: random weights, biases and running statistics, none of them zero."""
-    draw = np.random.default_rng(seed)
-    data = table_dataset(draw.integers(0, 256, (8, *shape), dtype=np.uint8),
-                         np.arange(8)[:, None], ("place",), name="noise")
-    config = RunConfig(method, "noise", architecture=architecture, num_latents=5,
-                       precision=precision, hyper=complete(method, letters))
-    posterior, given = METHODS[method].posterior, dict(config.hyper)
-    sizes = posterior.head_size(5, given), posterior.code_size(5, given)
-    network = ARCHITECTURES[architecture]
-    tensors = {}
-    for name, entry in network.parameters(shape, *sizes).items():
-        scale = 0.3 if entry.is_bias or entry.fill is not None else 1.5 * entry.fan_in**-0.5
-        tensors[name] = (entry.fill or 0.0) + scale * draw.standard_normal(entry.shape)
-    for name, entry in network.buffers(shape, *sizes).items():
-        tensors[name] = entry.fill + 0.5 * draw.random(entry.shape)
-    params = {k: torch.tensor(v, dtype=torch.float32)[None] for k, v in tensors.items()}
-    return Run(config, params, {"step": []}, {"status": "done"}, data,
-               device=torch.device("cpu"))
 
 
 def session(model):

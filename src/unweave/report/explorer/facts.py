@@ -35,7 +35,7 @@ def run_record(run: Run) -> dict[str, Any]:
     A slider reaches as far as the codes of images do, and at least to 3: not every method keeps
     codes near the standard normal.
     """
-    kl, shared = latent_facts(run, num=_NUM_FACTS)
+    kl, shared = latent_facts(run, num=min(_NUM_FACTS, 4 * len(run.dataset)))
     index = run.dataset.space.draw(256, numpy_generator(0, Purpose.EVALUATION, 2))
     codes = np.abs(run.encode_at(index))
     config = run.config

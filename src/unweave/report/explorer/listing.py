@@ -35,6 +35,10 @@ _RUNS_HELD = 8  # loaded at once; a network of the papers takes two megabytes
 _CONVENTIONS = ("study2019", "paper")
 
 
+class NotListed(UserError):
+    """Somebody asked for what is not in the list."""
+
+
 @dataclass(frozen=True)
 class Listed:
     """A run as the list shows it; `problem` says why it cannot be opened."""
@@ -82,7 +86,7 @@ class Catalogue:
     def dataset(self, key: str) -> FactorDataset:
         """The data set of a key of `data_keys`; unknown ones are refused."""
         if key not in self.data_keys:
-            raise UserError(f"there is no data set {key!r} here")
+            raise NotListed(f"there is no data set {key[:80]!r} here")
         return self._dataset(self.data_keys[key])
 
     def _dataset(self, spec: str) -> FactorDataset:
@@ -98,7 +102,7 @@ class Catalogue:
         """The run of that id. UserError if it is not in the list or cannot be opened."""
         entry = self.entries.get(run_id)
         if entry is None:
-            raise UserError(f"there is no run {run_id[:80]!r} here")
+            raise NotListed(f"there is no run {run_id[:80]!r} here")
         if entry.problem or entry.config is None:
             raise UserError(f"{run_id} cannot be opened: {entry.problem}")
         with self._lock:

@@ -22,7 +22,7 @@ from starlette.concurrency import run_in_threadpool
 
 from unweave.report.explorer.facts import Album, run_record
 from unweave.report.explorer.gate import COOKIE, HEADERS, Gate
-from unweave.report.explorer.listing import Catalogue
+from unweave.report.explorer.listing import Catalogue, NotListed
 from unweave.report.explorer.upload import MAX_BYTES, read_picture
 from unweave.report.explorer.vendor import FILES, LICENCE
 from unweave.training.onnx_graph import decoder_onnx, encoder_onnx
@@ -122,8 +122,7 @@ def make_app(catalogue: Catalogue, gate: Gate, *, vendor: Path | None,
 
     @app.exception_handler(UserError)
     async def bad_input(request: Request, error: UserError) -> Response:
-        missing = str(error).startswith("there is no ")
-        return _problem(404 if missing else 422, str(error))
+        return _problem(404 if isinstance(error, NotListed) else 422, str(error))
 
     @app.exception_handler(404)
     async def nothing(request: Request, error: Exception) -> Response:
@@ -229,7 +228,7 @@ def _floats(payload: bytes, shape: tuple[int, ...]) -> np.ndarray:
                         f"got {len(payload)} bytes")
     if len(payload) // each > MOST_CODES:
         raise UserError(f"at most {MOST_CODES} are answered at once, got {len(payload) // each}")
-    values = np.frombuffer(payload, dtype="<f4").reshape(-1, *shape)
+    values = np.frombuffer(payload, dtype="<f4").reshape(-1, *shape).copy()  # torch may write
     if not np.isfinite(values).all():
         raise UserError("numbers must be finite")
     return values

@@ -45,5 +45,10 @@ def read_picture(payload: bytes, shape: tuple[int, int, int]) -> np.ndarray:
     except UNREADABLE:
         raise UserError(f"this is not a picture that can be read: send one of "
                         f"{', '.join(FORMATS)}") from None
-    fitted = ImageOps.fit(flat, (width, height), Image.Resampling.LANCZOS)
-    return np.asarray(fitted, dtype=np.uint8).reshape(shape)
+    scale = min(flat.width / width, flat.height / height)
+    part = max(1, round(scale * width)), max(1, round(scale * height))
+    left, top = (flat.width - part[0]) // 2, (flat.height - part[1]) // 2
+    flat = flat.crop((left, top, left + part[0], top + part[1]))
+    if flat.size != (width, height):
+        flat = flat.resize((width, height), Image.Resampling.LANCZOS)
+    return np.asarray(flat, dtype=np.uint8).reshape(shape)
