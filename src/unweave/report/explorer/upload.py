@@ -51,4 +51,4 @@ def read_picture(payload: bytes, shape: tuple[int, int, int]) -> np.ndarray:
     flat = flat.crop((left, top, left + part[0], top + part[1]))
     if flat.size != (width, height):
         flat = flat.resize((width, height), Image.Resampling.LANCZOS)
-    return np.asarray(flat, dtype=np.uint8).reshape(shape)
+    return np.array(flat, dtype=np.uint8).reshape(shape)

@@ -26,8 +26,8 @@ class Explorer {
     byId("copy-link").addEventListener("click", () => attempt(() => this.copyLink()));
     window.addEventListener("hashchange", () => attempt(() => this.restore()));
     document.addEventListener("keydown", (event) => {
-      const inField = event.target instanceof HTMLElement && event.target.matches("input, select, textarea");
-      if (event.key === "/" && !inField) {
+      const inText = event.target instanceof HTMLElement && event.target.matches("input[type=search]");
+      if (event.key === "/" && !inText) {
         event.preventDefault();
         byId("runs-section").open = true;
         byId("filter").focus();

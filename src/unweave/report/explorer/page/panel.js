@@ -188,6 +188,10 @@ export class Panel {
     this.actions.changed();
   }
 
+  said() {
+    return Array.from(this.code, (v) => v.toFixed(4)).join(" ");
+  }
+
   show() {
     this.rows.forEach((row, j) => row.show(this.code[j], this.swapped.has(j)));
   }
@@ -208,7 +212,7 @@ export class Panel {
         if (performance.getEntriesByName(MEASURE).length > 2000) performance.clearMeasures(MEASURE);
         performance.measure(MEASURE, { start, end: performance.now() });
       }
-      this.picture.dataset.code = Array.from(this.code, (v) => v.toFixed(4)).join(" ");
+      this.picture.dataset.code = this.said();
     } catch (error) {
       say(error instanceof Error ? error.message : String(error), "problem");
     } finally {
@@ -245,7 +249,7 @@ export class Panel {
         if (mine !== this.turn || !this.root.isConnected) return;
       }
     }
-    this.root.dataset.strips = String(mine);
+    this.root.dataset.strips = this.said();
   }
 
   /** The code, once for each value of latent j. @param {number} j @param {number[]} values */
