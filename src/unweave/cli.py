@@ -9,7 +9,7 @@ import errno
 import sys
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -19,10 +19,8 @@ from unweave.commands.pictures import show
 from unweave.commands.export import export, pull
 from unweave.commands.explore import explore
 from unweave.commands.report import report
+from unweave.commands.score import runs_in, score
 from unweave.commands.study import study_app
-
-if TYPE_CHECKING:
-    from unweave.training import Run
 
 _MARKUP = {"rich_markup_mode": None, "no_args_is_help": True}
 app = typer.Typer(help="Train, measure and compare disentangled representations.",
@@ -36,6 +34,7 @@ app.command()(compare)
 app.command()(select)
 app.command()(doctor)
 app.command()(show)
+app.command()(score)
 app.command()(export)
 app.command()(pull)
 app.command()(explore)
@@ -125,72 +124,6 @@ def train(
     print_records(records, columns, as_json=as_json)
 
 
-def _runs_in(target: Path) -> list[Run]:
-    """The run in a folder, or the finished runs in the folders below it."""
-    from unweave.training import load
-    from unweave.types import UserError
-
-    if (target / "config.json").exists():
-        return [load(target)]
-    below = sorted(p.parent for p in target.glob("*/run.json"))
-    if not below:
-        raise UserError(f"{target} is neither a run folder nor a folder of finished runs")
-    return [load(folder) for folder in below]
-
-
-@app.command()
-def score(
-    target: Annotated[Path, typer.Argument(
-        help="A run folder, a folder of runs, or an npz with arrays codes and factors.")],
-    metrics: Annotated[list[str] | None, typer.Option(
-        "--metric", help="A metric: see `unweave metrics`; all by default.")] = None,
-    convention: Annotated[str, typer.Option(help="study2019 or paper.")] = "study2019",
-    seed: Annotated[int, typer.Option(help="Seed of the evaluation's draws.")] = 0,
-    num_train: Annotated[int | None, typer.Option(
-        help="For arrays: the first rows train, the rest test.")] = None,
-    factor_types: Annotated[str | None, typer.Option(
-        help="For arrays: categorical, ordinal, continuous, circular or circular:PERIOD for each "
-        "factor, with commas; inferred where nothing is said.")] = None,
-    votes: Annotated[int | None, typer.Option(
-        help="Train votes of the FactorVAE score (half as many test): a quick look.")] = None,
-    cells: Annotated[str, typer.Option(
-        help="For runs with combinations left out: all, seen or unseen ones.")] = "all",
-    as_json: Json = False,
-) -> None:
-    """Score a run on its data set, or codes against factors.
-
-    Example: unweave score runs/ID        or: unweave score codes.npz --metric mig
-    """
-    from unweave.metrics import score_records as score_arrays
-    from unweave.report.tables import SCORE_COLUMNS, print_records, score_records
-    from unweave.studies.scoring import read_arrays, score_run, store_scores
-
-    overrides = {} if votes is None else {
-        "num_train_votes": votes, "num_test_votes": max(1, votes // 2)}
-    if target.is_file():
-        codes, factors, types = read_arrays(target)
-        if factor_types is not None:
-            types = factor_types.split(",") if "," in factor_types else factor_types
-        found = score_arrays(codes, factors, metrics=metrics, convention=convention, seed=seed,
-                             num_train=num_train, factor_types=types, **overrides)
-        print_records(score_records(found), SCORE_COLUMNS, as_json=as_json,
-                      title=f"{target} ({convention})")
-        return
-    everything = []
-    for run in _runs_in(target):
-        found = score_run(run, metrics=metrics, convention=convention, seed=seed, cells=cells,
-                          progress=None, **overrides)
-        store_scores(run, found)
-        records = score_records(found, run_id=run.run_id)
-        everything += records
-        if not as_json:
-            print_records(records, SCORE_COLUMNS, as_json=False,
-                          title=f"{run.run_id} on {run.dataset.name}"
-                          f"{'' if cells == 'all' else f', {cells} cells'} ({convention})")
-    if as_json:
-        print_records(everything, SCORE_COLUMNS, as_json=True)
-
-
 @app.command()
 def udr(
     targets: Annotated[list[Path], typer.Argument(
@@ -219,7 +152,7 @@ def udr(
         return
     runs = []
     for target in targets:
-        found = _runs_in(target)
+        found = runs_in(target)
         runs += found if (target / "config.json").exists() else without_diverged(found)
     overrides = {} if num_points is None else {"num_points": num_points}
     records = []

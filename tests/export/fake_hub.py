@@ -61,7 +61,8 @@ class Handler(BaseHTTPRequestHandler):
             name = f"{wanted['organization']}/{wanted['name']}"
             known = name in self.server.repositories
             self.server.repositories.setdefault(name, {})
-            self.server.private[name] = wanted.get("private") or wanted.get("visibility") == "private"
+            said = wanted.get("visibility", wanted.get("private"))  # by release of the library
+            self.server.private[name] = said in ("private", True)
             self.answer(409 if known else 200, {"url": f"{self.server.address}/{name}"})
             return
         if path == "/api/validate-yaml":

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
 from unweave.metrics.labels import NUM_FACTOR_BINS, Labels, distinct, numbered, read_labels
 from unweave.types import Codes, Factors, Int, UserError
@@ -24,14 +25,33 @@ ArrayLike = Any
 
 
 def as_array(values: ArrayLike) -> np.ndarray:
-    """`numpy.asarray`, also for tensors that live on a device or carry a gradient."""
+    """`numpy.asarray`, also for tensors that live on a device or carry a gradient.
+
+    Arrays of other frameworks come through `__array__` (jax, tensorflow, pandas) or, where they
+    have or allow no such thing (a GPU array of cupy), through DLPack.
+    """
     try:
+        if hasattr(values, "__dlpack__") and not hasattr(values, "detach") and not isinstance(
+                values, np.ndarray):
+            values = _from_dlpack(values)
         if hasattr(values, "detach"):
             values = values.detach().cpu()
             values = values.float() if str(values.dtype) == "torch.bfloat16" else values
         return np.asarray(values)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise UserError(f"expected a table of rows of equal length ({error})") from None
+
+
+def _from_dlpack(values: Any) -> Any:
+    """An array of another framework, without a copy where both can do so."""
+    if hasattr(values, "__array__"):
+        try:
+            array = np.asarray(values)
+            # bfloat16 of jax, which numpy knows as bytes with a name
+            return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
+        except (TypeError, ValueError, RuntimeError):
+            pass  # it lives on a device and says so: torch fetches it
+    return torch.from_dlpack(values)
 
 
 def as_codes(values: ArrayLike) -> Codes:
