@@ -15,9 +15,9 @@ import typer
 
 from unweave.commands.answers import analyse, compare, import_app, select
 from unweave.commands.doctor import doctor, print_version
-from unweave.commands.pictures import show
-from unweave.commands.export import export, pull
 from unweave.commands.explore import explore
+from unweave.commands.export import export, pull
+from unweave.commands.pictures import show
 from unweave.commands.report import report
 from unweave.commands.score import runs_in, score
 from unweave.commands.study import study_app

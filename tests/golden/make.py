@@ -9,21 +9,20 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from small import make_sprites, small_plan, train_small
+from small import make_sprites, small_letters, small_plan, train_small
 from unweave.objectives import METHODS
 
 CURVES = Path(__file__).with_name("curves.json")
-TERMS = ("loss", "recon", "kl")
+TERMS = ("loss", "recon", "kl", "generator_loss", "critic_value", "mi")
 
 
 def golden_curves() -> dict:
-    """Loss, reconstruction and KL of every method at every step."""
+    """The main terms of every method at every step: of VAEs loss, reconstruction and KL."""
     sprites = make_sprites()
-    small = {"critic_width": 16, "critic_depth": 2}
     found = {}
-    for method, record in METHODS.items():
-        (run,) = train_small(small_plan(method, **(small if record.critic else {})), sprites)
-        found[method] = {term: run.curves[term] for term in TERMS}
+    for method in METHODS:
+        (run,) = train_small(small_plan(method, **small_letters(method)), sprites)
+        found[method] = {term: run.curves[term] for term in TERMS if term in run.curves}
     return found
 
 

@@ -63,7 +63,10 @@ def test_several_run_axes_and_the_shapes_of_terms(method, static):
     terms = evaluate(method, given, hyper)
     flat = evaluate(method, {k: v.flatten(0, 1) for k, v in given.items()},
                     {k: v.flatten() if torch.is_tensor(v) else v for k, v in hyper.items()})
-    assert {"loss", "recon", "kl", "elbo", "kl_latent"} <= terms.keys()
+    if METHODS[method].game is None:
+        assert {"loss", "recon", "kl", "elbo", "kl_latent"} <= terms.keys()
+    else:
+        assert {"loss", "generator_loss", "critic_loss", "critic_accuracy", "mi"} <= terms.keys()
     for name, value in terms.items():
         torch.testing.assert_close(value.flatten(0, 1), flat[name], rtol=1e-12, atol=1e-12)
         if name.startswith("state."):
@@ -71,7 +74,11 @@ def test_several_run_axes_and_the_shapes_of_terms(method, static):
             assert not value.requires_grad
         else:
             assert value.ndim == (3 if name.endswith("_latent") else 2), name
-    torch.testing.assert_close(terms["kl_latent"].sum(-1), terms["kl"])
+    if METHODS[method].game is None:
+        torch.testing.assert_close(terms["kl_latent"].sum(-1), terms["kl"])
+    else:
+        whole = terms["mi_latent"].sum(-1) + terms["mi_category"]
+        torch.testing.assert_close(whole, terms["mi"])
 
 
 @over_variants
@@ -100,8 +107,8 @@ def test_gradients_agree_with_finite_differences(method, static):
     names = [k for k in given if k not in ("x", "state_cov", "state_weight")]
 
     def loss(*leaves):
-        return evaluate(method, given | dict(zip(names, leaves)),
-                        letters_of(method, **static))["loss"]
+        terms = evaluate(method, given | dict(zip(names, leaves)), letters_of(method, **static))
+        return terms["loss"] + 0.5 * terms.get("critic_loss", 0.0)
 
     leaves = [given[k].clone().requires_grad_() for k in names]
     assert torch.autograd.gradcheck(loss, leaves, eps=1e-5, rtol=1e-5, atol=1e-5, fast_mode=True)
@@ -177,6 +184,8 @@ def test_letters_are_complete_and_distinct(method):
     assert not set(names) & CONTEXT
     assert ("critic_logits" in context(method)) == (record.critic is not None)
     assert ("state" in context(method)) == (record.state is not None)
+    assert ("prior" in context(method)) == (record.prior is not None)
+    assert not (record.game and (record.critic or record.prior))
     hyper = dict(complete(method, {}))
     for name, value in complete(method, {k: str(v) for k, v in hyper.items()}):
         assert value == hyper[name]
@@ -190,7 +199,7 @@ def test_every_letter_refuses_what_it_cannot_be(method):
         if letter.per_run:
             bad += [-1.0, float("inf")]
         elif isinstance(letter.default, int):
-            bad += [0, 1.5]
+            bad += [int(letter.allowed.low) - 1, 1.5]
         for value in bad:
             with pytest.raises(UserError) as caught:
                 complete(method, {name: value})
@@ -238,9 +247,12 @@ def test_an_alias_is_the_method_that_it_stands_for():
 def test_which_letters_may_differ_within_a_stack():
     static = {m: {k for k, v in letters(m).items() if not v.per_run} for m in METHODS}
     critic = {"critic_beta1", "critic_beta2", "critic_width", "critic_depth"}
+    players = {"categories", "num_noise", "critic_steps", "beta1", "beta2"}
     assert static == {
         "vae": set(), "beta_vae": set(), "annealed_vae": set(),
         "factor_vae": critic | {"convention"}, "factor_vae_prior": critic, "aae": critic,
         "beta_tcvae": {"sampling"}, "information_dropout": {"sampling"},
         "dip_vae_i": {"estimate"}, "dip_vae_ii": {"estimate"}, "joint_vae": {"categories"},
+        "vade": {"clusters", "pretrain_steps"},
+        "infogan": players, "infowgan_gp": players,
     }

@@ -1,8 +1,8 @@
 """Normalisation for a stack of runs: every run by its own batches and statistics.
 
-Batch normalisation, beside its weights, has running statistics, which are buffers: not trained by gradients but moved
-in place by every training pass. As in `layers.py` there is a general path and one for CPUs. Layer
-normalisation looks at one image alone and keeps nothing.
+Beside its weights batch normalisation has running statistics, which are buffers: not trained by
+gradients but moved in place by every training pass. As in `layers.py` there is a general path and
+one for CPUs. Layer normalisation looks at one image alone and keeps nothing.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def _spread(prior: Mapping[str, Tensor]) -> Tensor:
 
 
 def log_joint(prior: Mapping[str, Tensor], z: LatentBatch) -> Tensor:
-    """log p(c) + log p(z|c) for every cluster, `[*stack, batch, cluster]`."""
+    """Log p(c) + log p(z|c) for every cluster, `[*stack, batch, cluster]`."""
     logvar = _spread(prior)[..., None, :, :]
     distance = (z[..., None, :] - prior["mean"][..., None, :, :]) ** 2 * torch.exp(-logvar)
     log_normal = -0.5 * (distance + logvar + math.log(2.0 * math.pi)).sum(-1)
@@ -58,12 +58,12 @@ def log_joint(prior: Mapping[str, Tensor], z: LatentBatch) -> Tensor:
 
 
 def assign(prior: Mapping[str, Tensor], z: LatentBatch) -> Tensor:
-    """log p(c|z). Jiang et al. 2017, eq. 16: what q(c|x) is, at a draw of q(z|x)."""
+    """Log p(c|z). Jiang et al. 2017, eq. 16: what q(c|x) is, at a draw of q(z|x)."""
     return torch.log_softmax(log_joint(prior, z), -1)
 
 
 def log_density(prior: Mapping[str, Tensor], z: LatentBatch) -> Tensor:
-    """log p(z) = log sum_c p(c) p(z|c)."""
+    """Log p(z) = log sum_c p(c) p(z|c)."""
     return torch.logsumexp(log_joint(prior, z), -1)
 
 

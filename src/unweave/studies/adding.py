@@ -30,7 +30,7 @@ def add_metrics(store: Store, record: dict[str, Any], metrics: Sequence[str], *,
                 device: str = "auto", listener: Listener | None = None) -> dict[str, int]:
     """Score `metrics` of the study's runs that lack them; counts of what was done."""
     for name in metrics:
-        if name not in METRICS:
+        if name not in METRICS and name != "clusters":
             raise unknown_name("metric", name, METRICS)
     where = choose_device(device)
     scored = store.scored(record["convention"], 0)

@@ -18,8 +18,10 @@ import numpy as np
 
 from unweave.factors import FactorSpace
 from unweave.metrics.encoding import MODEL_INPUTS, ROW_INPUTS, Encoding
+from unweave.metrics.record import Score
 from unweave.metrics.scoring import Plan, plan_scores
 from unweave.studies.catalog import strength_of
+from unweave.studies.clusters import can_score, score_clusters
 from unweave.studies.scoring import flat
 from unweave.studies.store import Store, open_store
 from unweave.training import Encoded, Run
@@ -53,6 +55,8 @@ class ScoreJob:
     weights: str
     details: bool = True
     seed: int = 0
+    own: tuple[Score, ...] = ()
+    """Scores that were made with the model: those of its clusters."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,9 @@ def prepare(runs: Sequence[Run], store: Store, *, study: str, metrics: Sequence[
             convention: str, weights: str = "none", details: bool = True) -> list[ScoreJob]:
     """Encode a stack and write down, for each run, what its scores need."""
     alive = [run for run in runs if run.status != "diverged"]
+    own = {run.run_id: tuple(score_clusters(run, convention=convention)) for run in alive
+           if "clusters" in metrics and can_score(run)}
+    metrics = [name for name in metrics if name != "clusters"]
     written: dict[str, Path] = {}
     if alive and metrics:
         dataset = alive[0].dataset
@@ -83,7 +90,7 @@ def prepare(runs: Sequence[Run], store: Store, *, study: str, metrics: Sequence[
         run_id=run.run_id, store=store.address, row=run_row(run, study), folder=run.folder,
         inputs=written.get(run.run_id), space=run.dataset.space, labels=run.dataset.labels,
         metrics=tuple(metrics), convention=convention, num_values=run.num_values, weights=weights,
-        details=details) for run in runs]
+        details=details, own=own.get(run.run_id, ())) for run in runs]
 
 
 def row_inputs(plan: Plan, encoded: Encoded) -> dict[str, np.ndarray]:
@@ -140,6 +147,8 @@ def score_and_store(job: ScoreJob, *, only_scores: bool = False) -> Scored:
                 encoding = Encoding(**{name: held[name] for name in held.files})
             records = plan.score(encoding, num_values=job.num_values, details=job.details)
             store.append("scores", [{"run_id": job.run_id} | flat(record) for record in records])
+        if job.own:
+            store.append("scores", [{"run_id": job.run_id} | flat(record) for record in job.own])
         if only_scores:
             return Scored(job.run_id, job.row["status"], job.folder)
         if job.folder is not None:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from unweave.metrics import score_dataset
 from unweave.metrics.encoding import Encoding
 from unweave.metrics.record import Score, Scores
+from unweave.studies.clusters import can_score, score_clusters
 from unweave.training import Encoded, Run
 from unweave.training.folder import write_atomically
 from unweave.training.progress import display
@@ -35,11 +36,19 @@ def score_run(run: Run, *, metrics: Sequence[str] | None = None, convention: str
     Most are scores of its mean codes; one encoding also serves those that look at the posterior.
     `progress=None` shows how encoding and the weighing of particles get on, as training does.
     `overrides` change settings of a convention (`num_train_votes`, ...) and are recorded as such.
+    `clusters` is among the metrics of runs with clusters: see `studies.clusters`.
     """
     if run.status == "diverged":
         raise UserError(f"{run.run_id} diverged at step {run.info['diverged_at']}: "
                         "it has no codes to score")
 
+    own: list[Score] = []
+    if (metrics is not None and "clusters" in metrics) or (
+            metrics is None and cells == "all" and can_score(run)):
+        own = score_clusters(run, convention=convention, seed=seed)
+        metrics = metrics and [name for name in metrics if name != "clusters"]
+        if metrics is not None and not metrics:
+            return own
     space, rows = run.dataset.part(cells)
 
     with display(progress) as listener:
@@ -53,8 +62,9 @@ def score_run(run: Run, *, metrics: Sequence[str] | None = None, convention: str
                               convention=convention, seed=seed, num_values=run.num_values,
                               **overrides)
     if cells == "all":
-        return found
-    return Scores(replace(score, settings=score.settings | {"cells": cells}) for score in found)
+        return Scores([*found, *own])
+    return Scores([*own, *[replace(score, settings=score.settings | {"cells": cells})
+                           for score in found]])
 
 
 def store_scores(run: Run, scores: Sequence[Score]) -> Path | None:

@@ -64,8 +64,7 @@ class Adam:
 
     @torch.no_grad()
     def step(self, scale: Tensor | None = None) -> None:
-        """One update from the gradients, which are then dropped; `scale` `[run]` is of the rates.
-        """
+        """One update from the gradients, which are then dropped; `scale` `[run]` is the rates'."""
         with_gradients = (self.copies or self.params).values()
         grads = [p.grad for p in with_gradients]
         if self._on_cpu:

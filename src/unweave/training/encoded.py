@@ -126,7 +126,7 @@ class Encoded:
                                   f"images  {clock(left)} left" if done else "images"))
 
     def _beyond_normal(self, z: Tensor) -> Tensor:
-        """log p(z) - log N(z; 0, I), in float64, for priors with parameters."""
+        """Log p(z) - log N(z; 0, I), in float64, for priors with parameters."""
         exact = {k: v.double() for k, v in self.run.prior_params.items()}
         normal = -0.5 * (z**2 + math.log(2.0 * math.pi)).sum(-1)
         return self.run.prior.log_density(exact, z) - normal

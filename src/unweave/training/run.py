@@ -307,7 +307,8 @@ class Run:
             z = streams.normal(Purpose.PRIOR, 0, num, size)[0]
         if self.prior is not None:
             weights = torch.softmax(self.prior_params["logits"], -1)
-            place = torch.searchsorted(weights.cumsum(-1), streams.uniform(Purpose.PRIOR, 1, num)[0])
+            place = torch.searchsorted(weights.cumsum(-1),
+                                       streams.uniform(Purpose.PRIOR, 1, num)[0])
             z = self.prior.draw(self.prior_params, z, place.clamp(max=len(weights) - 1))
         columns = [z, *[streams.integers(Purpose.PRIOR, 1 + j, values, num, 1)[0].float()
                         for j, values in enumerate(v for v in self.num_values if v)]]

@@ -198,8 +198,8 @@ def _donor(config: RunConfig, out: Path | None, donors: Mapping[str, Run],
     if donor is None:
         folder = None if out is None else out / config.init_from
         if folder is None or not folder.is_dir():
-            raise UserError(f"the run {config.init_from} to start from is not here: give its folder "
-                            "as init_from, or the folder of runs that it is in as out")
+            raise UserError(f"the run {config.init_from} to start from is not here: give its "
+                            "folder as init_from, or the folder of runs that it is in as out")
         donor = load(folder, device="cpu", data=dataset)
     if donor.status == "diverged":
         raise UserError(f"{donor.run_id} diverged: start from another run")

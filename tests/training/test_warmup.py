@@ -1,0 +1,146 @@
+"""VaDE's two phases: an autoencoder, the fit, the mixture; or the fit alone, from another run."""
+
+import numpy as np
+import pytest
+import torch
+
+from small import same, small_letters, small_plan, train_small
+from unweave.objectives.mixture import of_weights
+from unweave.studies.scoring import score_run
+from unweave.training import Encoded, load, train
+from unweave.training.packing import pack
+from unweave.training.stack import Stack, num_updates
+from unweave.training.warmup import warmup_of
+from unweave.types import UserError
+
+CPU = torch.device("cpu")
+SMALL = small_letters("vade")
+OPTIONS = {"steps": 4, "batch_size": 8, "num_latents": 4, "precision": "float32", "device": "cpu",
+           "architecture": "conv64-small"}
+
+
+def small(**changes):
+    return small_plan("vade", **(SMALL | {"architecture": "conv64-small"} | changes))
+
+
+@pytest.fixture(scope="module")
+def runs(sprites, tmp_path_factory):
+    """A beta-VAE, and a VaDE that starts from it."""
+    out = tmp_path_factory.mktemp("runs")
+    (donor,) = train("beta_vae", sprites, out=out, **OPTIONS)
+    (made,) = train("vade", sprites, out=out, init_from=donor.folder, clusters=3,
+                    learning_rate=1e-12, **OPTIONS)
+    return donor, made
+
+
+def test_the_warmup_is_an_autoencoder_of_means(sprites):
+    stack = Stack(small(), sprites, CPU)
+    first = stack.train_step()
+    assert torch.equal(first["loss"], first["recon"])
+    assert stack.num_steps == 9
+    assert all((p == 0.0).all() for p in stack.prior_params.values()), "not fitted yet"
+    head_before = stack.params["encoder.dense2.weight"].detach().clone()
+    stack.train_step()
+    moved = (stack.params["encoder.dense2.weight"] != head_before)[0]
+    assert moved[:, :4].any()
+    assert not moved[:, 4:].any(), "variances have no part in it"
+    stack.train_step()
+    fourth = stack.train_step()
+    assert stack.prior_params["prior.mean"].abs().max() > 0.0
+    assert torch.equal(fourth["loss"], -fourth["elbo"])
+    assert all(o.num_steps == 1 for o in stack.optimisers), "moments were forgotten"
+
+
+def test_stopped_before_at_and_after_the_fit_it_ends_the_same(sprites):
+    (config,) = small(steps=3)
+    whole = Stack([config], sprites, CPU)
+    states = {}
+    while whole.step < whole.num_steps:
+        states[whole.step] = {k: v.clone() for k, v in whole.run_state(0).items()}
+        whole.train_step()
+    for step in (2, 3, 4):
+        stack = Stack([config], sprites, CPU)
+        stack.restore(0, states[step], step)
+        while stack.step < stack.num_steps:
+            stack.train_step()
+        for name, value in whole.run_state(0).items():
+            assert torch.equal(stack.run_state(0)[name], value), (step, name)
+
+
+def test_a_run_starts_from_another(runs, sprites):
+    donor, made = runs
+    assert made.config.init_from == donor.run_id
+    assert num_updates(made.config) == 4
+    assert warmup_of(made.config).steps == 0
+    for name, value in donor.params.items():
+        assert torch.allclose(made.params[name], value, atol=1e-6), name
+    again = load(made.folder, device="cpu", data=sprites)
+    assert same(again, made)
+    assert again.config == made.config
+    assert of_weights(made.params)["mean"].shape == (1, 3, 4)
+
+
+def test_where_a_run_starts_is_part_of_its_name(runs):
+    made = runs[1]
+    plain = made.config.replace(init_from="")
+    assert plain.run_id != made.config.run_id
+    assert "init_from" not in plain.to_json()
+    other = made.config.replace(init_from="another-run", seed=1)
+    assert pack([made.config, other, plain], [0, 0, 0]) == [[0, 1], [2]]
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    ({"num_latents": 5}, "has the num_latents 4, the new run 5"),
+    ({"architecture": "conv64"}, "has the architecture 'conv64-small', the new run 'conv64'"),
+    ({"method": "joint_vae"}, "has other codes or images than joint_vae"),
+])
+def test_other_networks_are_refused(runs, sprites, change, words):
+    given = {"method": "vade"} | OPTIONS | change
+    with pytest.raises(UserError, match=words):
+        train(given.pop("method"), sprites, out=None, init_from=runs[0], **given)
+
+
+def test_a_missing_donor_is_told(sprites, tmp_path):
+    with pytest.raises(UserError, match="beta_vae-0 to start from is not here"):
+        train_small(small(init_from="beta_vae-0"), sprites, out=tmp_path)
+
+
+def test_clusters_samples_and_scores(runs, sprites):
+    run = runs[1]
+    images = sprites.images(np.arange(40))
+    clusters = run.clusters(images)
+    assert clusters.shape == (40,)
+    assert set(clusters) <= {0, 1, 2}
+    assert run.num_clusters == 3
+    assert run.sample_cluster(1, 5).shape == (5, 64, 64, 1)
+    assert not np.array_equal(run.sample_cluster(0, 2), run.sample_cluster(1, 2))
+    assert run.sample(4).shape == (4, 64, 64, 1)
+    with pytest.raises(UserError, match=r"clusters of vade-\w+ are 0..2, got 3"):
+        run.sample_cluster(3)
+    with pytest.raises(UserError, match="has no clusters"):
+        runs[0].clusters(images)
+    made = {s.key: s for s in score_run(run, metrics=["clusters", "mig", "iwae"], num_points=32,
+                                        num_particles=4)}
+    assert made["clusters.accuracy"].settings["factor"] in sprites.space.names
+    assert made["clusters.accuracy"].low <= made["clusters.accuracy"].value
+    assert made["clusters.nmi"].chance < 0.1
+    assert np.isfinite(made["iwae"].value)
+
+
+def test_importance_weights_know_the_prior(runs):
+    """One particle is log p(x|z) + log p(z) - log q(z|x), with scipy's mixture."""
+    from scipy.special import logsumexp
+    from scipy.stats import norm
+
+    run, rows = runs[1], np.array([3, 77])
+    encoded = Encoded(run, np.arange(256))
+    z, mu = encoded.sampled(rows).astype(float), encoded.mu[rows].astype(float)
+    deviation = np.exp(0.5 * encoded.logvar[rows].astype(float))
+    prior = {k: v.double().numpy() for k, v in run.prior_params.items()}
+    weight = prior["logits"] - logsumexp(prior["logits"])
+    each = norm.logpdf(z[:, None], prior["mean"], np.exp(0.5 * prior["logvar"])).sum(-1) + weight
+    expected = (logsumexp(each, axis=1) - norm.logpdf(z, mu, deviation).sum(1)
+                - encoded.reconstruction(rows))
+    assert encoded.log_weights(rows, 1)[:, 0] == pytest.approx(expected, rel=1e-6)
+    assert run.kl_at(rows).shape == (4,)
+    assert "reconstruction" in encoded.withheld
