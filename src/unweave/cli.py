@@ -100,6 +100,8 @@ def train(
     init_from: Annotated[Path | None, typer.Option(
         help="The folder of a run whose encoder and decoder to start from.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on; keep what is done.")] = False,
+    log: Annotated[str | None, typer.Option(
+        help="Send curves to tensorboard[:FOLDER] or wandb[:PROJECT] too.")] = None,
     as_json: Json = False,
 ) -> None:
     """Train runs of a method; runs that differ in seed, strength or rate train as one stack.
@@ -115,6 +117,7 @@ def train(
         architecture=architecture, likelihood=likelihood, init=init, precision=precision,
         **({} if init_from is None else {"init_from": init_from}),
         **_parse_settings(settings or []))
+        **_parse_settings(settings or []), **({} if log is None else {"log": log}))
     records = [{"name": run.run_id, "folder": str(run.folder), "status": run.status,
                 "seed": run.config.seed, **dict(run.config.hyper),
                 **{k: run.curves[k][-1] for k in ("loss", "recon", "kl", "critic_loss", "mi")

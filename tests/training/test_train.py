@@ -204,7 +204,8 @@ def test_images_without_factors_train_and_are_scored_by_their_codes(tmp_path, sp
     from unweave.data import FactorDataset
     from unweave.data.dataset import BytePixels
     from unweave.factors import FactorSpace, LabelTable
-    from unweave.report.sheets import latent_facts, traversal_sheet
+    from unweave.report.pictures import picture
+    from unweave.report.sheets import latent_facts
     from unweave.studies.correlations import correlations_of_run
     from unweave.studies.scoring import score_run
 
@@ -220,7 +221,7 @@ def test_images_without_factors_train_and_are_scored_by_their_codes(tmp_path, sp
         score_run(run, metrics=["mig"])
     with pytest.raises(UserError, match="plain has no factors and no labels"):
         correlations_of_run(run)
-    assert traversal_sheet(run).width > 0
+    assert picture(run, "traversals").image().width > 0
     assert latent_facts(run, num=50)[1].shape == (4, 0)
     table = sprites.factors(np.arange(256)).astype(np.float64)
     table[::3, 3] = np.nan
@@ -229,4 +230,4 @@ def test_images_without_factors_train_and_are_scored_by_their_codes(tmp_path, sp
     np.testing.assert_array_equal(shared[:, :3], expected[:, :3])
     np.testing.assert_allclose(shared[:, 3], expected[:, 3], atol=0.1)
     assert (shared[:, 3] != expected[:, 3]).any()
-    assert traversal_sheet(run).width > 0
+    assert picture(run, "traversals").image().width > 0

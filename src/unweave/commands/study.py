@@ -46,6 +46,8 @@ def run(
     workers: Annotated[int | None, typer.Option(help="Processes that score.")] = None,
     stack: Annotated[int | None, typer.Option(help="Runs of a stack, at most.")] = None,
     details: Annotated[bool, typer.Option(help="Intervals, floors and ceilings.")] = True,
+    log: Annotated[str | None, typer.Option(
+        help="Send curves to tensorboard[:FOLDER] or wandb[:PROJECT] too.")] = None,
     as_json: Json = False,
 ) -> None:
     """Train, score and store what is missing of a study; the same command goes on later.
@@ -67,7 +69,7 @@ def run(
     with display(None) as listener:
         outcome = run_study(study, configs, where, metrics=metrics.split(",") if metrics else None,
                             device=device, work=work, weights=weights, num_workers=workers,
-                            most_runs=stack, details=details, listener=listener,
+                            most_runs=stack, details=details, listener=listener, log=log,
                             say=lambda line: print(line, file=sys.stderr, flush=True))
     record = asdict(outcome) | {"failed": len(outcome.failed)}
     print_records([{"study": study.name} | record], ("study", *record), as_json=as_json)

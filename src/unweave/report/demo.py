@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from unweave.report.sheets import reconstruction_sheet, save, traversal_sheet
+from unweave.report.document import write_report
+from unweave.report.pictures import picture
 from unweave.report.tables import print_records, score_records
 from unweave.studies.scoring import score_run, store_scores
 from unweave.training import train
@@ -54,10 +55,10 @@ def run_demo(out: Path, *, steps: int | None = None, as_json: bool = False) -> N
     print_records(records, COLUMNS, as_json=as_json,
                   title="Scores of the three seeds (convention study2019, fewer votes)")
     # Around a large sprite in the middle, so that every move is easy to see.
-    centre = runs[0].dataset.images(runs[0].dataset.index([[1, 5, 0, 16, 16]]))[0]
-    pictures = [save(traversal_sheet(run, image=centre),
-                     out / f"traversal-seed{run.config.seed}.png") for run in runs]
-    pictures.append(save(reconstruction_sheet(best[1]), out / "reconstructions.png"))
+    centre = int(runs[0].dataset.index([[1, 5, 0, 16, 16]])[0])
+    pictures = [picture(run, "traversals", image=centre).save(
+        out / f"traversal-seed{run.config.seed}.png") for run in runs]
+    pictures.append(picture(best[1], "reconstructions").save(out / "reconstructions.png"))
     say("interval: 95 % bootstrap over points or votes; chance: the same codes shuffled; "
         "ceiling: the factors\nthemselves as codes. Seeds differ more than the intervals are "
         "wide: one run says little about a method.\n")
@@ -65,5 +66,7 @@ def run_demo(out: Path, *, steps: int | None = None, as_json: bool = False) -> N
         say(f"  {picture}")
     say(f"\nThe best MIG is seed {best[1].config.seed}'s: look at "
         f"{out / f'traversal-seed{best[1].config.seed}.png'}, where each row moves one latent.")
+    made = write_report(out / "runs", out / "report.html", title="The demo of unweave")
+    say(f"All of it in one page, with curves and commands: {made['file']}")
     say(f"Runs are in {out / 'runs'}: unweave.load(folder) gives encode, decode, traverse.")
     say(f"Done in {clock(time.monotonic() - began)}.")

@@ -70,19 +70,22 @@ def run_study(study: Study, configs: Sequence[RunConfig], store: Store, *,
               work: str | Path | None = None, weights: str = "none", num_workers: int | None = None,
               most_runs: int | None = None, details: bool = True,
               listener: Listener | None = None, say: Callable[[str], None] = print,
-              datasets: dict[str, FactorDataset] | None = None) -> Outcome:
+              datasets: dict[str, FactorDataset] | None = None, log: str | None = None) -> Outcome:
     """Train, score and store what is missing of a study; call it again to go on.
 
     `work` is a folder of this machine for unfinished runs (in the store if that is a folder);
     `weights`: which are kept, "all" or "none"; `num_workers`: processes that score; `most_runs`:
     of a stack; `details`: intervals, floors and ceilings of the scores; `datasets`: those that
-    exist in memory only. `say` gets a line for each stack.
+    exist in memory only. `say` gets a line for each stack. `log` sends curves to TensorBoard or
+    Weights & Biases too, as `train` does; event files go into `tensorboard` in the store.
     """
     if weights not in WEIGHTS:
         raise unknown_name("policy for weights", weights, WEIGHTS)
     metrics = tuple(study.metrics if metrics is None else metrics)
     where = choose_device(device)
     folder = _work_folder(store, work)
+    if log == "tensorboard":  # folders of runs are removed when their rows are stored
+        log = f"tensorboard:{(store.folder or folder) / 'tensorboard'}"
     remember(store, study, configs, metrics)
     outcome = Outcome()
     finished = store.finished()
@@ -103,7 +106,7 @@ def run_study(study: Study, configs: Sequence[RunConfig], store: Store, *,
                 if not mine:
                     continue
                 jobs = _train_and_encode(study, mine, store, folder, metrics, where, weights,
-                                         details, known, _watching(store, listener, began))
+                                         details, known, _watching(store, listener, began), log)
                 waiting.append({pool.submit(score_and_store, job): job for job in jobs})
                 trained += len(mine)
                 pace = trained / (time.time() - began) * 3600.0
@@ -155,9 +158,9 @@ def _pieces(configs: list[RunConfig], device: torch.device, datasets: dict[str, 
 def _train_and_encode(study: Study, configs: list[RunConfig], store: Store, folder: Path,
                       metrics: Sequence[str], device: torch.device, weights: str, details: bool,
                       datasets: dict[str, FactorDataset],
-                      listener: Listener | None) -> list[ScoreJob]:
+                      listener: Listener | None, log: str | None) -> list[ScoreJob]:
     runs = train_runs(configs, out=folder, device=str(device), resume=True, listener=listener,
-                      datasets=datasets)
+                      datasets=datasets, log=log)
     return prepare(runs, store, study=study.name, metrics=metrics, convention=study.convention,
                    weights=weights, details=details)
 

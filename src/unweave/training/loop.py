@@ -18,6 +18,7 @@ from unweave.data import DATASETS, parse_spec
 from unweave.data.dataset import FactorDataset
 from unweave.objectives import METHODS
 from unweave.training import folder as files
+from unweave.training.loggers import Logger
 from unweave.training.packing import in_pieces, lanes, pack
 from unweave.training.progress import Listener, Report, clock
 from unweave.training.run import Run
@@ -43,13 +44,14 @@ class Job:
 
 
 def train_group(jobs: list[Job], dataset: FactorDataset, device: torch.device, label: str,
-                    listener: Listener | None, checkpoint_seconds: float) -> None:
+                    listener: Listener | None, checkpoint_seconds: float,
+                    logger: Logger | None = None) -> None:
     """Train a group; if the GPU's memory is too small for it after all, one half after the other.
 
     What was checkpointed is kept. A GPU that fails is reported in a sentence.
     """
     try:
-        _train_together(jobs, dataset, device, label, listener, checkpoint_seconds)
+        _train_together(jobs, dataset, device, label, listener, checkpoint_seconds, logger)
         return
     except torch.OutOfMemoryError:
         if len(jobs) == 1:
@@ -69,7 +71,8 @@ def train_group(jobs: list[Job], dataset: FactorDataset, device: torch.device, l
         members = [jobs[i] for i in half]
         for group in pack([job.config for job in members], [job.start for job in members]):
             train_group([members[i] for i in group], dataset, device,
-                            f"{label}, {len(group)} at a time", listener, checkpoint_seconds)
+                            f"{label}, {len(group)} at a time", listener, checkpoint_seconds,
+                            logger)
 
 
 def _rewind(job: Job) -> None:
@@ -80,7 +83,8 @@ def _rewind(job: Job) -> None:
 
 
 def _train_together(jobs: list[Job], dataset: FactorDataset, device: torch.device, label: str,
-                 listener: Listener | None, checkpoint_seconds: float) -> None:
+                 listener: Listener | None, checkpoint_seconds: float,
+                 logger: Logger | None) -> None:
     layout = [[jobs[i] for i in lane] for lane in lanes(range(len(jobs)), device)]
     stacks = [Stack([job.config for job in lane], dataset, device) for lane in layout]
     for stack, lane in zip(stacks, layout):
@@ -108,7 +112,10 @@ def _train_together(jobs: list[Job], dataset: FactorDataset, device: torch.devic
             seconds = time.monotonic() - before
             for m, job in enumerate(lane):
                 job.seconds += seconds / len(lane)
-                _append(job, stack.step, {k: float(v[m]) for k, v in means.items()})
+                terms = {k: float(v[m]) for k, v in means.items()}
+                if logger is not None and job.diverged_at is None:
+                    logger.point(job.config, stack.step, terms)
+                _append(job, stack.step, terms)
         step = live[0][0].step
         if listener is not None:
             listener(pace.report(label, step, steps, jobs))
@@ -121,6 +128,8 @@ def _train_together(jobs: list[Job], dataset: FactorDataset, device: torch.devic
     for stack, lane in zip(stacks, layout):
         for m, job in enumerate(lane):
             _finish(job, stack, m, dataset, len(jobs), time.monotonic() - began)
+            if logger is not None:
+                logger.finish(job.config, job.run.status)
 
 
 def _append(job: Job, step: int, means: dict[str, float]) -> None:

@@ -17,6 +17,7 @@ from unweave.data.dataset import FactorDataset
 from unweave.nn.init import SCHEMES
 from unweave.objectives import LIKELIHOODS, METHODS, canonical, complete, letters
 from unweave.training import folder as files
+from unweave.training.loggers import open_logger
 from unweave.training.loop import Job, train_group
 from unweave.training.packing import head_and_code, in_pieces, pack, stack_size
 from unweave.training.progress import Listener, display
@@ -109,7 +110,7 @@ def train(method: str, data: str | FactorDataset = "dsprites", *,
           seeds: int | str | Iterable[int] = 0, steps: int = 300_000,
           out: str | Path | None = "runs", device: str = "auto", resume: bool = False,
           progress: bool | None = None, init_from: str | Path | Run | None = None,
-          **hyper: Any) -> list[Run]:
+          log: str | None = None, **hyper: Any) -> list[Run]:
     """Train a method on a data set, one run for each seed (and each value in a list of values).
 
     `data` is a name, `name:FILE`, or a FactorDataset in memory (which `load` then asks for again).
@@ -121,6 +122,7 @@ def train(method: str, data: str | FactorDataset = "dsprites", *,
 
     `init_from` is a run, or its folder, whose encoder and decoder the new runs start from; a method
     with a warm-up then needs none.
+    `log` sends the curves elsewhere too: `tensorboard` or `wandb:PROJECT` (see `loggers`).
     """
     known = {} if isinstance(data, str) else {data.name: data}
     donors = {}
@@ -133,20 +135,22 @@ def train(method: str, data: str | FactorDataset = "dsprites", *,
                    device=device, **hyper)
     with display(progress) as listener:
         return train_runs(configs, out=out, device=device, resume=resume, listener=listener,
-                          datasets=known, donors=donors)
+                          datasets=known, donors=donors, log=log)
 
 
 def train_runs(configs: Sequence[RunConfig], *, out: str | Path | None = "runs",
                device: str = "auto", resume: bool = False, listener: Listener | None = None,
                checkpoint_seconds: float = CHECKPOINT_SECONDS,
                datasets: Mapping[str, FactorDataset] | None = None,
-               donors: Mapping[str, Run] | None = None) -> list[Run]:
+               donors: Mapping[str, Run] | None = None, log: str | None = None) -> list[Run]:
     """Train the given configs, packed into stacks, and give their runs back in the same order.
 
     `datasets` holds those that are in memory only; others are loaded by name. `donors` are the runs
-    that configs start from (`init_from`), by run id; others are looked for in `out`.
+    that configs start from (`init_from`), by run id; others are looked for in `out`. `log`: see
+    `train`.
     """
     where = choose_device(device)
+    logger = None if log is None else open_logger(log, out)
     if where.type == "cpu":
         nn.keep_freed_memory()
     datasets = dict(datasets or {})
@@ -167,11 +171,15 @@ def train_runs(configs: Sequence[RunConfig], *, out: str | Path | None = "runs",
         if job.folder is not None:
             files.write_config(job.folder, job.config)
     groups = _grouped(todo, where, datasets)
-    for number, members in enumerate(groups):
-        label = f"{members[0].config.method} x {len(members)}"
-        label += f" ({number + 1} of {len(groups)})" if len(groups) > 1 else ""
-        train_group(members, datasets[members[0].config.data], where, label, listener,
-                        checkpoint_seconds)
+    try:
+        for number, members in enumerate(groups):
+            label = f"{members[0].config.method} x {len(members)}"
+            label += f" ({number + 1} of {len(groups)})" if len(groups) > 1 else ""
+            train_group(members, datasets[members[0].config.data], where, label, listener,
+                        checkpoint_seconds, logger)
+    finally:
+        if logger is not None:
+            logger.close()
     return [job.run for job in jobs]
 
 

@@ -55,12 +55,19 @@ class Latents:
     @cached_property
     def kl(self) -> np.ndarray:
         """Mean KL to the prior of each code, in nats."""
+        if self.has_own_prior:
+            return self.run.kl_at(self.index, seed=self.seed)
         mu, logvar = self.encoded.mu.astype(float), self.encoded.logvar.astype(float)
         parts = [(0.5 * (mu**2 + np.exp(logvar) - 1.0 - logvar)).mean(0)]
         for chances in self.chances:
             logs = np.log(np.maximum(chances, 1e-300))
             parts.append(np.array([(chances * logs).sum(1).mean() + np.log(chances.shape[1])]))
         return np.concatenate(parts)
+
+    @property
+    def has_own_prior(self) -> bool:
+        """Whether the prior has parameters, as a mixture has: it is not N(0, I) then."""
+        return getattr(self.run, "prior", None) is not None
 
     @cached_property
     def chances(self) -> list[np.ndarray]:

@@ -147,7 +147,9 @@ def _draw_histograms(latents: Latents) -> Any:
     grid = figure.subplots(rows, columns, squeeze=False)
     drawn = latents.encoded.sampled(np.arange(len(latents.index)))
     z = np.linspace(-4.0, 4.0, 161)
-    prior = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+    normal = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+    of_prior = (latents.run.prior_codes(20_000, seed=latents.seed) if latents.has_own_prior
+                else None)
     categorical = [j for j, size in enumerate(latents.run.num_values) if size]
     for axes, j in zip(grid.flat, order):
         plain(axes, grid=False)
@@ -161,6 +163,8 @@ def _draw_histograms(latents: Latents) -> Any:
             axes.axhline(1.0 / len(chances), color=PALETTE[1], linewidth=1.2)
             continue
         axes.hist(drawn[:, j], bins=50, range=(-4.0, 4.0), density=True, color=PALETTE[4])
+        prior = normal if of_prior is None else np.interp(z, _middles(), np.histogram(
+            of_prior[:, j], bins=50, range=(-4.0, 4.0), density=True)[0])
         axes.plot(z, prior, color=PALETTE[1], linewidth=1.2)
         axes.set_xlim(-4.0, 4.0)
         axes.set_ylim(0.0, max(1.15 * prior.max(), axes.get_ylim()[1]))
@@ -169,6 +173,12 @@ def _draw_histograms(latents: Latents) -> Any:
         axes.set_axis_off()
     _legend(figure)
     return figure
+
+
+def _middles() -> np.ndarray:
+    """Of the fifty bins."""
+    edges = np.linspace(-4.0, 4.0, 51)
+    return (edges[1:] + edges[:-1]) / 2
 
 
 def _legend(figure: Any) -> None:

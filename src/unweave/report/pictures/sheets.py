@@ -116,13 +116,15 @@ def _mostly(latents: Latents, rows: np.ndarray) -> str:
 class Clustered(Protocol):
     """What a run of a method with clusters, such as VaDE, can do beside the rest."""
 
-    num_clusters: int
+    @property
+    def num_clusters(self) -> int:
+        """How many there are; 0 if none."""
 
-    def cluster_codes(self, cluster: int, num: int, *, seed: int = 0) -> np.ndarray:
-        """Draws of the prior of a cluster as codes `[num, code]`, the first one its centre."""
+    def clusters(self, images: np.ndarray) -> np.ndarray:
+        """The cluster of each image, `[sample]`."""
 
-    def cluster_chances(self, images: np.ndarray) -> np.ndarray:
-        """Probabilities of the clusters, `[sample, cluster]`."""
+    def sample_cluster(self, k: int, num: int = 16, *, seed: int = 0) -> np.ndarray:
+        """Images decoded from draws of one cluster."""
 
 
 def clusters(latents: Latents, *, num: int = 6) -> Sheet:
@@ -132,18 +134,17 @@ def clusters(latents: Latents, *, num: int = 6) -> Sheet:
         raise NoPicture(f"{run.config.method} has no clusters in its latents: this picture is for "
                         "methods with a mixture for a prior")
     images = run.dataset.images(latents.index, seed=latents.seed)
-    chances = run.cluster_chances(images)
-    given = chances.argmax(1)
+    given = run.clusters(images)
     sizes = np.bincount(given, minlength=run.num_clusters)
     rows, labels = [], []
     for cluster in np.argsort(-sizes, kind="stable")[:_MOST_CLUSTERS]:
-        decoded = run.decode(run.cluster_codes(int(cluster), num, seed=latents.seed))
         own = np.flatnonzero(given == cluster)
-        best = own[np.argsort(-chances[own, cluster], kind="stable")][:num]
-        rows.append(np.concatenate([decoded, (images[best] / 255.0).astype(np.float32)]))
-        labels.append((f"cluster {cluster}", f"{sizes[cluster] / len(given):.0%} of images"))
-    footer = (f"First {num}: draws of the cluster's prior, decoded, the centre first. Then images "
-              "of the data set that belong to it, the most certain first.")
+        made = run.sample_cluster(int(cluster), num, seed=latents.seed)
+        rows.append(np.concatenate([made, (images[own[:num]] / 255.0).astype(np.float32)]))
+        labels.append((f"cluster {cluster}", f"{sizes[cluster] / len(given):.0%} of images"
+                       + _mostly(latents, own)))
+    footer = (f"First {num}: draws of the cluster, decoded. Then images of the data set that "
+              "belong to it. The largest clusters come first.")
     if run.num_clusters > _MOST_CLUSTERS:
         footer += f" The {_MOST_CLUSTERS} largest of {run.num_clusters} clusters."
     return Sheet("clusters", "draws and members of each cluster", run_title(run), rows, labels,
