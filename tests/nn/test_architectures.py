@@ -16,6 +16,16 @@ from unweave.types import UserError
 TRUNK = 544 + 16_416 + 32_832 + 65_600, 65_600 + 32_800 + 16_416 + 513
 CONV64 = sum(TRUNK) + 262_400 + 5_140 + 2_816 + 263_168
 COLOUR = 2 * 16 * 32 * 2 + 2
+# Two numbers for every channel that is normalised, which replace the bias of the layer before.
+PLAYERS_MNIST = ((1_088 + 131_072 + 256) + (33_554_432 + 2_048) + (131_072 + 256 + 2_580)
+                 + (10_240 + 2_048) + (33_554_432 + 256) + (131_072 + 128) + 1_025)
+PLAYERS_SHAPES2D = (
+    (544 + 16_384 + 64 + 32_768 + 128 + 65_536 + 128) + (131_072 + 256) + (16_384 + 256 + 2_580)
+    + (1_280 + 256) + (131_072 + 128) + (65_536 + 128 + 32_768 + 64 + 16_384 + 64) + 513)
+PLAYERS_BIG = (
+    (1_088 + 131_072 + 256 + 524_288 + 512 + 2 * (1_048_576 + 512)) + (16_777_216 + 2_048)
+    + (131_072 + 256 + 2_580) + (10_240 + 2_048) + (16_777_216 + 512)
+    + (2 * (1_048_576 + 512) + 524_288 + 256 + 131_072 + 128) + 1_025)
 COUNTS = {
     ("conv64", 1): CONV64,
     ("conv64", 3): CONV64 + COLOUR,
@@ -32,7 +42,19 @@ COUNTS = {
                         + (2_816 + 65_792 + 131_584 + 3 * 16_416 + 513),
     ("higgins2017-dense", 1): (4_916_400 + 1_441_200 + 24_020)
                               + (13_200 + 2 * 1_441_200 + 4_919_296),
+    ("jiang2017", 1): (2_048_500 + 250_500 + 1_002_000 + 40_020)
+                      + (22_000 + 1_000_500 + 250_500 + 2_052_096),
+    ("infogan-mnist", 1): PLAYERS_MNIST,
+    ("infogan-shapes2d", 1): PLAYERS_SHAPES2D,
+    ("infogan-shapes2d-big", 1): PLAYERS_BIG,
+    # Convolutions have biases and no normalisation; the dense layer after them has both.
+    ("infowgan-mnist", 1): PLAYERS_MNIST - 128 + 1_024,
+    ("infowgan-shapes2d", 1): PLAYERS_SHAPES2D - 160 + 128,
+    ("infowgan-shapes2d-big", 1): PLAYERS_BIG - 896 + 1_024,
 }
+MULTIPLES = {"infogan-mnist": 4, "infowgan-mnist": 4, "infogan-shapes2d-big": 8,
+             "infowgan-shapes2d-big": 8, "higgins2017-dense": 1, "jiang2017": 1}
+
 
 
 @pytest.mark.parametrize(("name", "channels"), COUNTS)
@@ -75,8 +97,10 @@ def test_shapes_and_types(name, image, precision):
 @pytest.mark.parametrize("name", nn.ARCHITECTURES)
 def test_only_batch_normalisation_has_buffers(name):
     buffers = nn.init_buffers(nn.ARCHITECTURES[name], (64, 64, 3), 20, 10, 2)
+    norms = [layer for side in (nn.ARCHITECTURES[name].encoder, nn.ARCHITECTURES[name].decoder)
+             for layer in side if isinstance(layer, nn.Norm)]
+    assert len(buffers) == 2 * len(norms)
     if name != "kaddah2020":
-        assert not buffers
         return
     assert len(buffers) == 20
     assert buffers["encoder.norm1.mean"].shape == (2, 32)
@@ -85,10 +109,48 @@ def test_only_batch_normalisation_has_buffers(name):
     assert all((v == (1 if k.endswith("var") else 0)).all() for k, v in buffers.items())
 
 
-@pytest.mark.parametrize("name", [n for n in nn.ARCHITECTURES if n != "higgins2017-dense"])
+@pytest.mark.parametrize("name", [n for n in nn.ARCHITECTURES if MULTIPLES.get(n) != 1])
 def test_image_sizes_that_do_not_fit_are_refused(name):
-    with pytest.raises(UserError, match=rf"60x64 do not fit '{name}': .* multiples of 16"):
-        nn.ARCHITECTURES[name].parameters((60, 64, 1), 20, 10)
+    number = MULTIPLES.get(name, 16)
+    size = 64 - number // 2
+    with pytest.raises(UserError, match=rf"{size}x64 do not fit '{name}': .* of {number}$"):
+        nn.ARCHITECTURES[name].parameters((size, 64, 1), 20, 10)
+
+
+def test_critics_share_the_layers_that_the_tables_say():
+    sizes = {name: nn.ARCHITECTURES[name].trunk_size(shape) for name, shape in (
+        ("infogan-mnist", (28, 28, 1)), ("infowgan-shapes2d", (64, 64, 1)),
+        ("infowgan-shapes2d-big", (64, 64, 1)), ("conv64", (64, 64, 1)))}
+    assert sizes == {"infogan-mnist": 1024, "infowgan-shapes2d": 128,
+                     "infowgan-shapes2d-big": 1024, "conv64": 256}
+    for name, made in nn.ARCHITECTURES.items():
+        shared = made.encoder[:made.num_shared]
+        assert any(isinstance(layer, nn.LayerNorm) for layer in shared) == (
+            name.startswith("infowgan"))
+        if name.startswith("infowgan"):
+            assert not any(isinstance(layer, nn.Norm) for layer in shared)
+
+
+def test_a_convolution_of_stride_1_is_torchs():
+    g = torch.Generator().manual_seed(0)
+    x, weight, bias = (torch.randn(*shape, generator=g, dtype=torch.float64)
+                       for shape in ((2, 3, 5, 6, 4), (2, 4, 4, 4, 7), (2, 7)))
+    found = nn.conv_same(x, weight, bias, activation="relu")
+    for m in range(2):
+        padded = torch.nn.functional.pad(x[m].permute(0, 3, 1, 2), (1, 2, 1, 2))
+        wanted = torch.relu(torch.nn.functional.conv2d(padded, weight[m].permute(3, 2, 0, 1),
+                                                       bias[m]))
+        torch.testing.assert_close(found[m], wanted.permute(0, 2, 3, 1))
+
+
+def test_layer_normalisation_is_torchs():
+    g = torch.Generator().manual_seed(0)
+    x, weight, bias = (torch.randn(*shape, generator=g, dtype=torch.float64)
+                       for shape in ((2, 3, 7), (2, 7), (2, 7)))
+    for m in range(2):
+        torch.testing.assert_close(
+            nn.layer_norm(x, weight, bias)[m],
+            torch.nn.functional.layer_norm(x[m], (7,), weight[m], bias[m]))
 
 
 @pytest.mark.parametrize("name", ["conv64-small", "higgins2017-dense"])

@@ -22,7 +22,7 @@ from unweave.nn.critic import (
     judge,
 )
 from unweave.nn.init import init_buffers, init_params
-from unweave.nn.layers import chosen_path, conv, conv_transpose, linear, path
+from unweave.nn.layers import chosen_path, conv, conv_same, conv_transpose, linear, path
 from unweave.nn.passes import PRECISIONS, decode, encode_head, image_nats
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "Parameter",
     "chosen_path",
     "conv",
+    "conv_same",
     "conv_transpose",
     "critic_logits",
     "critic_parameters",
