@@ -74,7 +74,7 @@ def planned(monkeypatch, start):
 
 
 def test_every_method_has_a_page_and_every_page_a_method():
-    assert {page.stem for page in PAGES.glob("*.md")} == {*METHODS, "index"}
+    assert {page.stem for page in PAGES.glob("*.md")} == {*METHODS, "index", "players"}
 
 
 @EVERY_METHOD

@@ -118,8 +118,8 @@ def infowgan_gp(play: Play, *, lambda_mi: Strength = 1.0, eta: Strength = 10.0) 
     critic_loss = E[D(G(z))] - E[D(x)] + eta E[(|grad D(x^)| - 1)^2] - lambda_mi mi
     loss        = -E[D(G(z))] - lambda_mi mi
 
-    x^ lies between a real image and a made one (Gulrajani et al. 2017). The printed eq. 16 has D's
-    signs turned round. `lambda_mi`: weight of the information; `eta`: of the penalty. Outputs of
+    x^ lies between a real image and a made one (Gulrajani et al. 2017). As eq. 16 is printed, D
+    would maximise the penalty. `lambda_mi`: weight of the information; `eta`: of the penalty. Outputs of
     this critic have no zero, so its accuracy is taken at the middle of the batch's two means.
     """
     terms = information(play)
