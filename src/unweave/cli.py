@@ -19,6 +19,7 @@ from unweave.commands.explore import explore
 from unweave.commands.export import export, pull
 from unweave.commands.pictures import show
 from unweave.commands.report import report
+from unweave.commands.export import export, import_checkpoint, pull
 from unweave.commands.score import runs_in, score
 from unweave.commands.study import study_app
 
@@ -39,6 +40,7 @@ app.command()(export)
 app.command()(pull)
 app.command()(explore)
 app.command()(report)
+app.command("import-checkpoint")(import_checkpoint)
 
 # ClickException, two steps above BadParameter: some releases of typer carry click inside, others
 # depend on it, and this name is right for both.

@@ -40,6 +40,9 @@ COUNTS = {
                        + (5_120 + 524_288 + 65_536 + 32_768 + 16_384 + 1_539) + 2 * 2 * 704,
     ("burgess2018", 1): (544 + 3 * 16_416 + 131_328 + 65_792 + 5_140)
                         + (2_816 + 65_792 + 131_584 + 3 * 16_416 + 513),
+    # On images of 64x64 the first dense layer sees 8x8: it is meant for 32x32, where it sees 4x4.
+    ("burgess2018-32", 1): (544 + 2 * 16_416 + 524_544 + 65_792 + 5_140)
+                           + (2_816 + 65_792 + 526_336 + 2 * 16_416 + 513),
     ("higgins2017-dense", 1): (4_916_400 + 1_441_200 + 24_020)
                               + (13_200 + 2 * 1_441_200 + 4_919_296),
     ("jiang2017", 1): (2_048_500 + 250_500 + 1_002_000 + 40_020)
@@ -53,7 +56,7 @@ COUNTS = {
     ("infowgan-shapes2d-big", 1): PLAYERS_BIG - 896 + 1_024,
 }
 MULTIPLES = {"infogan-mnist": 4, "infowgan-mnist": 4, "infogan-shapes2d-big": 8,
-             "infowgan-shapes2d-big": 8, "higgins2017-dense": 1, "jiang2017": 1}
+             "infowgan-shapes2d-big": 8, "burgess2018-32": 8, "higgins2017-dense": 1, "jiang2017": 1}
 
 
 

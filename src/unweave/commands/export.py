@@ -60,3 +60,25 @@ def pull(
     record = {"name": name, "folder": str(folder),
               "run": str(held) if (held / "config.json").exists() else None}
     print_records([record], tuple(record), as_json=as_json)
+
+
+def import_checkpoint(
+    file: Annotated[Path, typer.Argument(
+        help="A model.pt of disentangling-vae, or the folder of one.")],
+    out: Annotated[Path, typer.Option(
+        "--out", "-o", help="Folder in which a run folder is made.")] = Path("runs"),
+    specs: Annotated[Path | None, typer.Option(help="Its specs.json, if not beside it.")] = None,
+    data: Annotated[str | None, typer.Option(
+        help="The data set to score it on; the one of the specs by default.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a run of a checkpoint of disentangling-vae (its Burgess network): then score it.
+
+    Example: unweave import-checkpoint results/btcvae_dsprites -o runs
+    """
+    from unweave.export.checkpoint import import_checkpoint as import_now
+    from unweave.report.tables import print_records
+
+    folder = import_now(file, out=out, specs=specs, data=data)
+    print_records([{"name": folder.name, "folder": str(folder)}], ("name", "folder"),
+                  as_json=as_json)

@@ -65,7 +65,7 @@ def model_card(run: Run, formats: Sequence[str], differences: Mapping[str, float
             ("method", f"{config.method}: {letters}"), ("architecture", config.architecture),
             ("training", f"{config.steps:,} steps of {config.batch_size} images, Adam at "
              f"{config.learning_rate:g}, seed {config.seed}, {config.precision}"),
-            ("loss at the end", _last(run)))),
+            ("loss at the end", _last(run)), *_imported(run))),
         "## Scores\n", _scores(run), "## How to load it\n", (
             "Codes are the means of q(z|x)" + (", then the class of each categorical latent"
                                                if any(run.num_values) else "")
@@ -112,6 +112,11 @@ def _table(rows: Sequence[tuple[str, str]]) -> str:
 def _last(run: Run) -> str:
     return ", ".join(f"{k} {run.curves[k][-1]:.2f}" for k in ("loss", "recon", "kl")
                      if run.curves.get(k)) + " nats per image" if run.curves.get("loss") else "-"
+
+
+def _imported(run: Run) -> list[tuple[str, str]]:
+    held = run.info.get("imported")
+    return [("imported from", f"{held['from']}, {held['file']}")] if held else []
 
 
 def _scores(run: Run) -> str:

@@ -112,16 +112,13 @@ def kaddah2020() -> Architecture:
     )
 
 
-def burgess2018() -> Architecture:
-    """The network of "Understanding disentangling in beta-VAE". Burgess et al. 2018, appendix A.
-
-    Four convolutions of 32 and two dense layers of 256; the decoder is the mirror image.
-    """
+def _burgess(name: str, paper: str, num_convolutions: int) -> Architecture:
+    numbers = range(1, num_convolutions + 1)
     return Architecture(
-        name="burgess2018",
-        paper="Burgess et al. 2018, appendix A",
+        name=name,
+        paper=paper,
         encoder=(
-            *(Conv(f"conv{i}", 32) for i in (1, 2, 3, 4)),
+            *(Conv(f"conv{i}", 32) for i in numbers),
             Dense("dense1", 256),
             Dense("dense2", 256),
             Dense("dense3", activation="none"),
@@ -130,10 +127,24 @@ def burgess2018() -> Architecture:
             Dense("dense1", 256),
             Dense("dense2", 256),
             Dense("dense3", 32),
-            *(Conv(f"deconv{i}", 32) for i in (1, 2, 3)),
-            Conv("deconv4", activation="none"),
+            *(Conv(f"deconv{i}", 32) for i in numbers[:-1]),
+            Conv(f"deconv{num_convolutions}", activation="none"),
         ),
     )
+
+
+def burgess2018() -> Architecture:
+    """The network of "Understanding disentangling in beta-VAE". Burgess et al. 2018, appendix A.
+
+    Four convolutions of 32 and two dense layers of 256; the decoder is the mirror image.
+    """
+    return _burgess("burgess2018", "Burgess et al. 2018, appendix A", 4)
+
+
+def burgess2018_32() -> Architecture:
+    """The same for images of 32x32 as disentangling-vae has it: one convolution less."""
+    return _burgess("burgess2018-32", "Burgess et al. 2018, appendix A, for images of 32x32 as "
+                    "in disentangling-vae", 3)
 
 
 def higgins2017_dense() -> Architecture:
@@ -240,6 +251,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "kim2018-faces": kim2018_faces(),
     "kaddah2020": kaddah2020(),
     "burgess2018": burgess2018(),
+    "burgess2018-32": burgess2018_32(),
     "higgins2017-dense": higgins2017_dense(),
     "jiang2017": jiang2017(),
     "infogan-mnist": _players_mnist("infogan-mnist", False),

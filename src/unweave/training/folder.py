@@ -137,8 +137,9 @@ def write_curves(folder: Path, run_id: str, curves: Curves) -> None:
     table = pa.table({
         "run_id": pa.array([run_id] * len(steps) * len(terms)).dictionary_encode(),
         "step": np.tile(steps, len(terms)),
-        "term": pa.array(np.repeat(terms, len(steps))).dictionary_encode(),
-        "value": np.concatenate([np.asarray(curves[k], dtype=np.float64) for k in terms]),
+        "term": pa.array(np.repeat(np.array(terms, dtype=str), len(steps))).dictionary_encode(),
+        "value": np.concatenate([np.zeros(0), *[np.asarray(curves[k], dtype=np.float64)
+                                                for k in terms]]),
     })
     write_atomically(folder / "curves.parquet", lambda p: pq.write_table(table, p))
 
@@ -155,5 +156,7 @@ def read_curves(folder: Path) -> Curves:
     terms = np.asarray(table["term"].to_pylist())
     steps, values = table["step"].to_numpy(), table["value"].to_numpy()
     names = list(dict.fromkeys(terms.tolist()))
+    if not names:  # a checkpoint of somebody else, whose training nobody watched
+        return {"step": []}
     return {"step": steps[terms == names[0]].tolist()} | {
         name: values[terms == name].tolist() for name in names}
