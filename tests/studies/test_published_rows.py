@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 
 import pytest
 
@@ -136,3 +137,42 @@ def test_bad_files_are_one_sentence_and_rows_are_safe(tmp_path, name, payload, w
     with pytest.raises(UserError, match=words):
         import_published(store, [table(tmp_path / "good.csv"), tmp_path / name])
     assert store.runs() == []
+
+
+def write_models(folder):
+    """Two models as the study's library leaves them: one evaluated, one only trained."""
+    for number, row in ((0, EVALUATIONS[0]), (1, evaluation("mig", {}, seed=1))):
+        trained = {k: v for k, v in row.items() if k.startswith("train_")}
+        steps = {"train": trained} | ({"evaluation": row} if number == 0 else {})
+        for step, held in steps.items():
+            part = "metrics/mean/mig" if step == "evaluation" else "model"
+            for name, record in ({f"aggregate/{step}": held} | {
+                    f"json/{stem}": {k.partition(".")[2]: v for k, v in held.items()
+                                     if k.startswith(f"{stem}.")}
+                    for stem in {k.partition(".")[0] for k in held}}).items():
+                path = folder / f"{number}/{part}/results/{name}.json"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(json.dumps(record))
+    (folder / "0/model/results/gin").mkdir()
+    (folder / "0/model/results/gin/train.gin").write_text("model.name = 'beta_tc_vae'")
+
+
+@pytest.mark.parametrize("form", ["folder", "zip", "tar", "gztar"])
+def test_folders_of_models_also_in_archives_and_without_evaluations(tmp_path, form):
+    target = tmp_path / "models"
+    write_models(target)
+    if form != "folder":
+        target = shutil.make_archive(str(tmp_path / "packed"), form, target)
+    store = open_store(tmp_path / "s", create=True)
+    assert import_published(store, [target])["runs"] == 2
+    found = values(store)
+    stem = "published-dsprites-beta_tcvae-beta=6"
+    assert found[f"{stem}-0", "mig"] == 0.25
+    assert {key for run, key in found if run == f"{stem}-1"} == {"elbo", "elbo.kl",
+                                                                 "elbo.reconstruction"}
+
+
+def test_a_damaged_archive_is_one_sentence(tmp_path):
+    (tmp_path / "a.zip").write_bytes(b"PK no")
+    with pytest.raises(UserError, match="cannot be read"):
+        import_published(open_store(tmp_path / "s", create=True), [tmp_path / "a.zip"])

@@ -17,7 +17,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print records for machines."
 @import_app.command("published")
 def import_published(
     files: Annotated[list[Path], typer.Option(
-        "--file", help="A csv or JSON of released scores, or a folder of result files.")],
+        "--file", help="A csv or JSON of released scores, or result files: a folder, zip or tar.")],
     store: Annotated[str, typer.Option(help="A folder or address; made if it is not there.")],
     as_json: Json = False,
 ) -> None:

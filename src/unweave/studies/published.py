@@ -2,7 +2,8 @@
 
 Two forms are read. The table: a csv or csv.gz with a row a run. The result files of the study's
 library: one JSON of many evaluations (columns or rows), the JSON of one evaluation, or folders in
-which such files lie. A configuration value is there as its library writes it, text in quotes.
+which such files lie, also as zip or tar (`result_files`). A configuration value is there as its
+library writes it, text in quotes.
 
 An imported run is `published-DATA-METHOD-LETTER=STRENGTH-SEED`, so that a second import, or an
 import of the same runs in the other form, adds what is missing and nothing else.
@@ -11,13 +12,13 @@ import of the same runs in the other form, adds what is missing and nothing else
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from unweave.metrics import METRICS
+from unweave.studies.result_files import ARCHIVES, decoded, documents, parsed
 from unweave.studies.store import Store
 from unweave.types import UserError
 
@@ -130,34 +131,27 @@ def _rows_of(path: Path) -> Iterator[tuple[dict[str, Any], dict[str, float]]]:
     if not path.exists():
         raise UserError(f"{path} does not exist: give a csv of released scores, a JSON of results "
                         "or a folder of them")
-    if path.is_dir():
-        documents = list(_documents(path))
-        if not documents:
+    if path.is_dir() or path.name.endswith(ARCHIVES):
+        found = list(documents(path))
+        if not found:
             raise UserError(f"{path} has no result files: an evaluation is "
                             "results/aggregate/evaluation.json, or the files of results/json")
-        for name, document in documents:
+        for name, document in found:
             yield from _of_json(name, document)
     elif path.name.removesuffix(".gz").endswith(".csv"):
         yield from _of_csv(path)
     elif path.name.removesuffix(".gz").endswith(".json"):
-        yield from _of_json(str(path), _parsed(path))
+        yield from _of_json(str(path), parsed(str(path), _text(path)))
     else:
-        raise UserError(f"{path} must end in .csv, .csv.gz, .json or .json.gz, or be a folder")
+        raise UserError(f"{path} must end in .csv, .csv.gz, .json or .json.gz, or be a folder of "
+                        "results, or a zip or tar of one")
 
 
 def _text(path: Path) -> str:
     try:
-        payload = path.read_bytes()
-        return (gzip.decompress(payload) if path.suffix == ".gz" else payload).decode()
-    except (OSError, EOFError, UnicodeDecodeError, gzip.zlib.error) as error:
+        return decoded(str(path), path.read_bytes())
+    except OSError as error:
         raise UserError(f"{path} cannot be read ({error}): copy or download it again") from None
-
-
-def _parsed(path: Path) -> Any:
-    try:
-        return json.loads(_text(path))
-    except json.JSONDecodeError as error:
-        raise UserError(f"{path} is not JSON ({error}): copy or download it again") from None
 
 
 def _of_csv(path: Path) -> Iterator[tuple[dict[str, Any], dict[str, float]]]:
@@ -173,25 +167,6 @@ def _of_csv(path: Path) -> Iterator[tuple[dict[str, Any], dict[str, float]]]:
                    {name: row.get(name.replace(".", "_")) for _, name in LETTERS.values()},
                    row.get("model_num"))
         yield run, _numbers(where, {key: row.get(name) for key, name in _COLUMNS.items()})
-
-
-def _documents(folder: Path) -> Iterator[tuple[str, Any]]:
-    """Evaluations in the folders below: aggregated, or as configs and results side by side."""
-    for path in sorted(folder.rglob("*.json")):
-        if path.parent.name == "aggregate" and path.name == "evaluation.json":
-            yield str(path), _parsed(path)
-        elif path.name == "evaluation_results.json" and not (
-                path.parent.parent / "aggregate/evaluation.json").exists():
-            whole = {f"{part.stem}.{k}": v for part in sorted(path.parent.glob("*.json"))
-                     for k, v in _object(part).items()}
-            yield str(path), whole
-
-
-def _object(path: Path) -> dict[str, Any]:
-    found = _parsed(path)
-    if not isinstance(found, dict):
-        raise UserError(f"{path} holds no names and values: it is not a file of results")
-    return found
 
 
 def _of_json(where: str, document: Any) -> Iterator[tuple[dict[str, Any], dict[str, float]]]:
