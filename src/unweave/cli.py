@@ -118,8 +118,7 @@ def train(
         batch_size=batch_size, num_latents=num_latents, learning_rate=learning_rate,
         architecture=architecture, likelihood=likelihood, init=init, precision=precision,
         **({} if init_from is None else {"init_from": init_from}),
-        **_parse_settings(settings or []))
-        **_parse_settings(settings or []), **({} if log is None else {"log": log}))
+        **({} if log is None else {"log": log}), **_parse_settings(settings or []))
     records = [{"name": run.run_id, "folder": str(run.folder), "status": run.status,
                 "seed": run.config.seed, **dict(run.config.hyper),
                 **{k: run.curves[k][-1] for k in ("loss", "recon", "kl", "critic_loss", "mi")

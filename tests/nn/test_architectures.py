@@ -56,7 +56,8 @@ COUNTS = {
     ("infowgan-shapes2d-big", 1): PLAYERS_BIG - 896 + 1_024,
 }
 MULTIPLES = {"infogan-mnist": 4, "infowgan-mnist": 4, "infogan-shapes2d-big": 8,
-             "infowgan-shapes2d-big": 8, "burgess2018-32": 8, "higgins2017-dense": 1, "jiang2017": 1}
+             "infowgan-shapes2d-big": 8, "burgess2018-32": 8, "higgins2017-dense": 1,
+             "jiang2017": 1}
 
 
 

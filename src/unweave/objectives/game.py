@@ -119,8 +119,9 @@ def infowgan_gp(play: Play, *, lambda_mi: Strength = 1.0, eta: Strength = 10.0) 
     loss        = -E[D(G(z))] - lambda_mi mi
 
     x^ lies between a real image and a made one (Gulrajani et al. 2017). As eq. 16 is printed, D
-    would maximise the penalty. `lambda_mi`: weight of the information; `eta`: of the penalty. Outputs of
-    this critic have no zero, so its accuracy is taken at the middle of the batch's two means.
+    would maximise the penalty. `lambda_mi`: weight of the information; `eta`: of the penalty.
+    Outputs of this critic have no zero, so its accuracy is taken at the middle of the batch's two
+    means.
     """
     terms = information(play)
     generator = -play.fake.mean(-1)

@@ -62,8 +62,8 @@ def run_demo(out: Path, *, steps: int | None = None, as_json: bool = False) -> N
     say("interval: 95 % bootstrap over points or votes; chance: the same codes shuffled; "
         "ceiling: the factors\nthemselves as codes. Seeds differ more than the intervals are "
         "wide: one run says little about a method.\n")
-    for picture in pictures:
-        say(f"  {picture}")
+    for path in pictures:
+        say(f"  {path}")
     say(f"\nThe best MIG is seed {best[1].config.seed}'s: look at "
         f"{out / f'traversal-seed{best[1].config.seed}.png'}, where each row moves one latent.")
     made = write_report(out / "runs", out / "report.html", title="The demo of unweave")

@@ -1,4 +1,4 @@
-"""What the latents of a run are about: KL and information, from one pass over a sample of images."""
+"""What the latents of a run are about: KL and information, from one pass over some images."""
 
 from __future__ import annotations
 
