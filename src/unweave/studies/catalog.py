@@ -204,7 +204,8 @@ def _study(make: Make, **rest: Any) -> Study:
 
 
 STUDIES: Mapping[str, Study] = {study.name: study for study in (
-    _study(locatello2019, data=LOCATELLO_DATA, seeds="0..49"),
+    _study(locatello2019, data=LOCATELLO_DATA, seeds="0..49",
+           metrics=(*STUDY_METRICS, "elbo", "tc", "wasserstein", "mutual_info_score")),
     _study(kim2018, data=("dsprites", "shapes3d"), seeds="0..9", metrics=("factor_vae",)),
     _study(kumar2018, metrics=("beta_vae", "sap")),
     _study(kaddah2020, data=("shapes3d",), metrics=("factor_vae", "mig", "sap", "dci")),

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from unweave.config import RunConfig
 from unweave.types import UserError, unknown_name
 
 
+@runtime_checkable
 class Logger(Protocol):
     """Where points of curves go."""
 
