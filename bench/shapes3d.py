@@ -12,7 +12,12 @@ is part of this project. Prints for each set
   Materials of one hue are not told apart. Without the majority: `single pixels`.
 - colour: the mean absolute difference of channels, of 1.
 
-The labels of the 50 are those under which the rendered image is closest in colour. `--fit` starts
+The labels of the 50 are those under which the rendered image is closest in colour. Their notebook
+drew them by nearest neighbours at another size, and they were shrunk in the same way: some rows and
+columns occur twice, others not at all. `drawn` says which row each row shows, and rendered images
+are compared after the same is done to them; the numbers were found from which rows occur twice.
+
+`--fit` starts
 from the present `Room` and prints a better one. It looks at the 53 and at every second of the 50:
 Gauss-Newton steps on the colours, a minute each, then 40 times as many random steps on silhouettes
 and colours, as an edge that runs along a row of pixels matters to the one and hardly to the other.
@@ -50,14 +55,38 @@ def labelled(folder: Path) -> tuple[np.ndarray, np.ndarray]:
                              for k, v in enumerate(values)], axis=1)
 
 
-def unlabelled(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """The 50 images, and the factor classes of the closest rendered images."""
+def unlabelled(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The 50 images, the factor classes of the closest rendered images, and what they show."""
     with np.load(folder / "notebook50_64x64.npz", allow_pickle=False) as file:
         images = file["images"]
-    return images, np.stack([closest(image) for image in images])
+    shown = np.stack([drawn(image) for image in images])
+    return images, np.stack([closest(*pair) for pair in zip(images, shown)]), shown
 
 
-def closest(image: np.ndarray) -> np.ndarray:
+def drawn(image: np.ndarray) -> np.ndarray:
+    """Rows and columns `[2, 64]` of the published image that a picture of the notebook shows.
+
+    A figure was drawn `size` pixels high by nearest neighbours, cut `cut` pixels high and shrunk.
+    """
+    at = np.arange(64) + 0.5
+
+    def map_of(cut: int, size: float, shift: float) -> np.ndarray:
+        pixel = np.floor(at * cut / 64) + 0.5 + shift
+        return np.floor(pixel * 64 / size).astype(int).clip(0, 63)
+
+    odd = (image[14] == image[15]).all() and (image[18] == image[19]).all()
+    rows = map_of(144, 145.95, -0.3) if odd else map_of(80, 81.25, -0.2)
+    return np.stack([(rows + 1).clip(max=63), map_of(81, 80.2, -0.4)])
+
+
+def as_drawn(images: np.ndarray, shown: np.ndarray | None) -> np.ndarray:
+    """Rendered images with the rows and columns that published pictures show."""
+    if shown is None:
+        return images
+    return np.stack([image[rows][:, columns] for image, (rows, columns) in zip(images, shown)])
+
+
+def closest(image: np.ndarray, shown: np.ndarray) -> np.ndarray:
     """Classes of the rendered image nearest to one, hue by hue in turn and then every scene."""
     scenes = np.arange(NUM_SCENES)
     hues, best = np.array([0, 0, 0]), None
@@ -69,7 +98,8 @@ def closest(image: np.ndarray) -> np.ndarray:
     for colour in range(10):
         hues[2] = colour
         index = SPACE.index([[*hues, 0, 0, 0]])[0] + scenes
-        error = np.abs(rendered_pixels().rows(index).astype(np.int16) - image).mean(axis=(1, 2, 3))
+        made = rendered_pixels().rows(index)[:, shown[0]][:, :, shown[1]]
+        error = np.abs(made.astype(np.int16) - image).mean(axis=(1, 2, 3))
         at = int(error.argmin())
         if best is None or error[at] < best[0]:
             best = float(error[at]), int(index[at])
@@ -103,11 +133,12 @@ def pictures(rows: np.ndarray, room: Room = ROOM) -> tuple[np.ndarray, np.ndarra
     return shares.reshape(-1, 64, 64, 4), colours.reshape(-1, 64, 64, 3)
 
 
-def silhouettes(images: np.ndarray, rows: np.ndarray, *, majority: bool = True,
-                shares: np.ndarray | None = None) -> np.ndarray:
+def silhouettes(images: np.ndarray, rows: np.ndarray, shown: np.ndarray | None = None, *,
+                majority: bool = True, shares: np.ndarray | None = None) -> np.ndarray:
     """For each image the share of pixels with another material than the rendered one."""
     wrong = []
-    for image, row, share in zip(images, rows, pictures(rows)[0] if shares is None else shares):
+    shares = as_drawn(pictures(rows)[0] if shares is None else shares, shown)
+    for image, row, share in zip(images, rows, shares):
         # Materials of one hue count as the first of them.
         same = np.array([int(np.flatnonzero(row[:3] == h)[0]) for h in row[:3]] + [3])
         seen = same[_distances(image.reshape(-1, 3) / 255.0, row[:3]).argmin(axis=-1)]
@@ -120,13 +151,14 @@ def silhouettes(images: np.ndarray, rows: np.ndarray, *, majority: bool = True,
     return np.array(wrong)
 
 
-def colour_errors(images: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def colour_errors(images: np.ndarray, rows: np.ndarray,
+                  shown: np.ndarray | None = None) -> np.ndarray:
     """For each image the mean absolute difference of channels, of 1."""
-    made = rendered_pixels().rows(SPACE.index(rows)).astype(np.int16)
+    made = as_drawn(rendered_pixels().rows(SPACE.index(rows)), shown).astype(np.int16)
     return np.abs(made - images).mean(axis=(1, 2, 3)) / 255.0
 
 
-def fit(images: np.ndarray, rows: np.ndarray, num_steps: int) -> Room:
+def fit(images: np.ndarray, rows: np.ndarray, shown: np.ndarray, num_steps: int) -> Room:
     """Damped Gauss-Newton steps on the differences of colours, cut off at 0.3."""
     names, sizes = list(STEPS), np.array(list(STEPS.values()))
     start, real = np.array(astuple(ROOM)), images / 255.0
@@ -135,7 +167,8 @@ def fit(images: np.ndarray, rows: np.ndarray, num_steps: int) -> Room:
         return replace(ROOM, **dict(zip(names, (start + sizes * change).tolist())))
 
     def residuals(change: np.ndarray) -> np.ndarray:
-        rest = (pictures(rows, room(change))[1] - real).clip(-0.3, 0.3).ravel()
+        made = as_drawn(pictures(rows, room(change))[1], shown)
+        rest = (made - real).clip(-0.3, 0.3).ravel()
         return np.concatenate([rest, 0.3 * change])  # a weak pull to where it started
 
     change, damping = np.zeros(len(names)), 20.0
@@ -157,16 +190,17 @@ def fit(images: np.ndarray, rows: np.ndarray, num_steps: int) -> Room:
     return room(change)
 
 
-def polish(images: np.ndarray, rows: np.ndarray, start: Room, num_steps: int) -> Room:
+def polish(images: np.ndarray, rows: np.ndarray, shown: np.ndarray, start: Room,
+           num_steps: int) -> Room:
     """Small random steps of the geometry, kept where silhouettes and colours together gain."""
     rng = np.random.Generator(np.random.Philox(0))
     names = list(STEPS)[:13]
 
     def badness(room: Room) -> float:
         shares, colours = pictures(rows, room)
-        wrong = silhouettes(images, rows, shares=shares)
+        wrong = silhouettes(images, rows, shown, shares=shares)
         return (wrong.mean() + 0.25 * np.sort(wrong)[-4:].mean()
-                + np.abs(colours - images / 255.0).mean())
+                + np.abs(as_drawn(colours, shown) - images / 255.0).mean())
 
     best, least = start, badness(start)
     for _ in range(num_steps):
@@ -184,22 +218,24 @@ def main() -> None:
     parser.add_argument("--fit", type=int, default=0, metavar="STEPS")
     parser.add_argument("--sheet", type=Path)
     options = parser.parse_args()
-    with_labels, without = labelled(options.folder), unlabelled(options.folder)
+    plain = np.broadcast_to(np.arange(64), (53, 2, 64))
+    with_labels, without = (*labelled(options.folder), plain), unlabelled(options.folder)
     half = {"fitted too": slice(0, None, 2), "not fitted": slice(1, None, 2)}
     print("| pictures | | silhouettes | worst | single pixels | colour | worst |")
     print("|---|---|---|---|---|---|---|")
-    for name, (images, rows) in {"53 labelled": with_labels, **{
-            f"25 of the 50, {k}": (without[0][v], without[1][v]) for k, v in half.items()}}.items():
-        shapes, plain = silhouettes(images, rows), silhouettes(images, rows, majority=False)
-        colours = colour_errors(images, rows)
-        print(f"| {name} | {len(images)} | {shapes.mean():.2%} | {shapes.max():.2%} | "
-              f"{plain.mean():.2%} | {colours.mean():.4f} | {colours.max():.4f} |")
-    images, rows = (np.concatenate([a, b[::2]]) for a, b in zip(with_labels, without))
+    for name, some in {"53 labelled": with_labels, **{
+            f"25 of the 50, {k}": tuple(x[v] for x in without) for k, v in half.items()}}.items():
+        shapes, single = silhouettes(*some), silhouettes(*some, majority=False)
+        colours = colour_errors(*some)
+        print(f"| {name} | {len(some[0])} | {shapes.mean():.2%} | {shapes.max():.2%} | "
+              f"{single.mean():.2%} | {colours.mean():.4f} | {colours.max():.4f} |")
+    images, rows, shown = (np.concatenate([a, b[::2]]) for a, b in zip(with_labels, without))
     if options.sheet:
-        made = rendered_pixels().rows(SPACE.index(rows))
+        made = as_drawn(rendered_pixels().rows(SPACE.index(rows)), shown)
         save_png(tile(np.stack([images, made], 1).reshape(-1, 64, 64, 3), 16), options.sheet)
     if options.fit:
-        print(polish(images, rows, fit(images, rows, options.fit), 40 * options.fit))
+        start = fit(images, rows, shown, options.fit)
+        print(polish(images, rows, shown, start, 40 * options.fit))
 
 
 if __name__ == "__main__":

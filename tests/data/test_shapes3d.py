@@ -167,14 +167,14 @@ def test_the_table_is_small() -> None:
 
 
 def test_errors_against_published_images(shared: Path) -> None:
-    """Silhouettes within 1.5 % of pixels, colours within 0.03, on the 53 labelled images."""
+    """Silhouettes within 1.5 % of pixels on each of the 53 labelled images, colours within 0.03."""
     path = Path(__file__).parents[2] / "bench" / "shapes3d.py"
     spec = importlib.util.spec_from_file_location("bench_shapes3d", path)
     bench = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(bench)
     found, rows = bench.labelled(shared / "data" / "shapes3d")
     wrong, colours = bench.silhouettes(found, rows), bench.colour_errors(found, rows)
-    assert wrong.mean() < 0.0105
-    assert wrong.max() < 0.02
-    assert colours.mean() < 0.015
+    assert wrong.mean() < 0.0085
+    assert wrong.max() < 0.015
+    assert colours.mean() < 0.0135
     assert colours.max() < 0.025
