@@ -1,4 +1,4 @@
-"""What the latents of a run are about: KL and information, from one pass over some images."""
+"""What the latents of a run are about: KL, and the information they share with factors."""
 
 from __future__ import annotations
 

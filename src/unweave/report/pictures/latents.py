@@ -81,9 +81,9 @@ class Latents:
         return found
 
     @cached_property
-    def order(self) -> np.ndarray:
+    def order(self) -> list[int]:
         """Numbers of the codes, the largest KL first."""
-        return np.argsort(-self.kl, kind="stable")
+        return np.argsort(-self.kl, kind="stable").tolist()
 
     @cached_property
     def typical(self) -> int:

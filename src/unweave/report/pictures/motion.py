@@ -27,8 +27,8 @@ def motion(latents: Latents, *, image: int | str = "typical", span: float = 2.0,
     Latents that are not in use stay out, unless none is.
     """
     run = latents.run
-    shown = [j for j in latents.order.tolist() if latents.kl[j] >= UNUSED]
-    shown = shown or latents.order.tolist()
+    shown = [j for j in latents.order if latents.kl[j] >= UNUSED]
+    shown = shown or latents.order
     start, _ = latents.start(image)
     half = frames // 2 + 1
     walks = run.traverse(start, latents=shown, span=span, num=half)

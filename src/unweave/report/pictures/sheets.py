@@ -33,7 +33,7 @@ def traversals(latents: Latents, *, image: int | str = "typical", span: float = 
 
 
 def _walks(latents: Latents, start: np.ndarray | None, span: float, num: int) -> np.ndarray:
-    return latents.run.traverse(start, latents=latents.order.tolist(), span=span, num=num)
+    return latents.run.traverse(start, latents=latents.order, span=span, num=num)
 
 
 def reconstructions(latents: Latents, *, image: int | str = "typical", span: float = 2.0,
