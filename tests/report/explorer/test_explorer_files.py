@@ -3,15 +3,23 @@
 import hashlib
 import io
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
 import tarfile
+import urllib.request
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+import unweave
 from random_runs import random_run, score_row, write_run
 from unweave.cli import main
+from unweave.data import load_data
 from unweave.data.dataset import BytePixels, FactorDataset
 from unweave.factors import FactorSpace, LabelTable
 from unweave.studies.store import open_store
@@ -83,7 +91,8 @@ def test_a_damaged_folder_among_others_is_listed_with_its_problem(folder, sprite
     (copy / folder.runs[1].run_id / "scores.parquet").write_bytes(b"no")
     found = find_runs([copy], datasets={"sprites": sprites})
     assert "config.json" in found.entries[folder.runs[0].run_id].problem
-    assert "scores.parquet" in found.entries[folder.runs[1].run_id].problem
+    assert found.entries[folder.runs[1].run_id].status == "done, scores damaged"
+    assert found.run(folder.runs[1].run_id).run_id == folder.runs[1].run_id
     assert found.run(folder.runs[2].run_id).run_id == folder.runs[2].run_id
 
 
@@ -97,6 +106,50 @@ def test_bad_targets_are_one_sentence_and_exit_code_2(capsys, folder, tmp_path):
     code, said = run_cli(capsys, "explore", folder.path, "--token", "x", "--no-open")
     assert code == 2
     assert "a token has 12" in said.err
+
+
+def test_the_command_serves_until_it_is_interrupted(capsys, tmp_path, monkeypatch, libraries):
+    monkeypatch.setattr(vendor, "find", lambda: libraries)
+    folder = write_run(random_run(data=load_data("dsprites")), tmp_path)
+    command = [sys.executable, "-m", "unweave", "explore", str(folder), "--no-open", "--port", "0",
+               "--json"]
+    path = os.pathsep.join(filter(None, [str(Path(unweave.__file__).parents[1]),
+                                         os.environ.get("PYTHONPATH")]))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env=os.environ | {"PYTHONPATH": path}) as process:
+        try:
+            said = ""
+            while not said.endswith("]\n"):
+                line = process.stdout.readline()
+                assert line, process.stderr.read()
+                said += line
+            (record,) = json.loads(said)
+            assert record["runs"] == 1
+            with urllib.request.urlopen(record["address"]) as answer:
+                assert b"unweave explorer" in answer.read()
+            port = record["address"].rstrip("/").rpartition(":")[2]
+            code, said = run_cli(capsys, "explore", folder, "--no-open", "--port", port)
+            assert code == 2
+            assert "choose another --port" in said.err
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 0
+            assert "Traceback" not in process.stderr.read()
+        finally:
+            process.kill()
+
+
+def test_the_command_exports(capsys, tmp_path, libraries, monkeypatch):
+    monkeypatch.setattr(vendor, "find", lambda: libraries)
+    folder = write_run(random_run(data=load_data("dsprites")), tmp_path / "runs")
+    code, said = run_cli(capsys, "explore", folder, "--export", tmp_path / "page",
+                         "--num-images", "9", "--json")
+    assert code == 0
+    (record,) = json.loads(said.out)
+    assert record["folder"] == str(tmp_path / "page")
+    assert record["files"] == len([p for p in (tmp_path / "page").rglob("*") if p.is_file()])
+    code, said = run_cli(capsys, "explore", folder, "--export", tmp_path)
+    assert code == 2
+    assert "not an earlier export" in said.err
 
 
 def test_names_of_data_sets_do_not_tell_where_files_lie():

@@ -40,7 +40,6 @@ def write_export(catalogue: Catalogue, out: Path, *, vendor: Path, title: str,
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
         fresh = Path(scratch) / "files"
         _write(shown, fresh, vendor, title, num_images)
-        fresh.chmod(0o755)
         if out.exists():
             shutil.rmtree(out)
         fresh.rename(out)

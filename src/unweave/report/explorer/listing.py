@@ -159,7 +159,7 @@ def _of_folder(folder: Path, better: dict[str, bool]) -> Listed:
         try:
             scores = _chosen_scores(pq.read_table(path).to_pylist(), better)
         except (OSError, pa.ArrowException, KeyError):
-            problem = problem or f"{path} is damaged: remove it and score again"
+            status = f"{status}, scores damaged"  # the model itself can be looked at
     return Listed(config.run_id, config, status, scores, folder=folder, problem=problem)
 
 

@@ -32,7 +32,8 @@ import { getBytes, post } from "./net.js";
 let runtime;
 
 function loadRuntime() {
-  runtime ??= import("./vendor/ort.js").then((ort) => {
+  // @ts-ignore: it comes from npm, and is not here when types are checked
+  runtime ??= import("./vendor/ort.js").then((/** @type {any} */ ort) => {
     const at = (/** @type {string} */ name) => new URL(`./vendor/${name}`, import.meta.url).href;
     ort.env.wasm.wasmPaths = { mjs: at("ort-wasm.js"), wasm: at("ort-wasm.wasm") };
     ort.env.wasm.numThreads = 1; // a picture takes milliseconds; threads need special headers

@@ -35,7 +35,7 @@ export async function getJson(path, what) {
   }
 }
 
-/** @param {string} path @param {string} what @returns {Promise<Uint8Array>} */
+/** @param {string} path @param {string} what @returns {Promise<Uint8Array<ArrayBuffer>>} */
 export async function getBytes(path, what) {
   return new Uint8Array(await (await ask(path, what)).arrayBuffer());
 }

@@ -29,6 +29,10 @@ export class Panel {
     this.swapped = new Set();
     this.dirty = false;
     this.busy = false;
+    /** @type {number | undefined} when the hand moved that the next picture answers */
+    this.since = undefined;
+    /** @type {HTMLCanvasElement[]} image 1, decoded, image 2, decoded */
+    this.small = [];
     this.turn = 0;
     this.playing = 0;
     this.redrawStrips = later(() => attempt(() => this.drawStrips()));

@@ -132,7 +132,7 @@ export class RunList {
         this.down = isSorted ? !this.down : better ?? false;
         this.sortKey = key;
         this.draw();
-        byId("runs").querySelector(`[data-key="${key}"]`)?.focus();
+        byId("runs").querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus();
       }, "data-key": key }, title, make("span", { "aria-hidden": "true" },
         isSorted ? (this.down ? " ↓" : " ↑") : "")));
   }
@@ -150,7 +150,7 @@ export class RunList {
     return make("tr", { "data-run": row.id, class: row.problem ? "problem" : null },
       make("td", { class: "sides" }, ...buttons),
       make("th", { scope: "row", title: row.id }, row.method ?? row.id,
-        ...(row.problem ? [make("small", {}, ` ${row.status}`)] : [])),
+        ...(row.status === "done" ? [] : [make("small", { title: row.problem || null }, ` ${row.status}`)])),
       make("td", { class: "letters" }, letters),
       make("td", { class: "number" }, String(row.seed ?? "")),
       make("td", {}, row.data ?? ""),
