@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from unweave.config import RunConfig
     from unweave.data import DATASETS, load_data, table_dataset
     from unweave.data.dataset import FactorDataset
+    from unweave.export import export_run, import_checkpoint
     from unweave.factors import FactorSpace
     from unweave.metrics import METRICS, score
     from unweave.nn import ARCHITECTURES
     from unweave.objectives import METHODS
+    from unweave.studies.encoders import score_encoder
     from unweave.studies.scoring import score_run
     from unweave.training import Run, load, train, train_runs
     from unweave.types import UserError
@@ -33,9 +35,12 @@ _HOME = {
     "Run": "unweave.training",
     "RunConfig": "unweave.config",
     "UserError": "unweave.types",
+    "export_run": "unweave.export",
+    "import_checkpoint": "unweave.export",
     "load": "unweave.training",
     "load_data": "unweave.data",
     "score": "unweave.metrics",
+    "score_encoder": "unweave.studies.encoders",
     "score_run": "unweave.studies.scoring",
     "table_dataset": "unweave.data",
     "train": "unweave.training",
@@ -44,8 +49,8 @@ _HOME = {
 
 __all__ = [
     "ARCHITECTURES", "DATASETS", "METHODS", "METRICS", "FactorDataset", "FactorSpace", "Run",
-    "RunConfig", "UserError", "__version__", "load", "load_data", "score", "score_run",
-    "table_dataset", "train", "train_runs",
+    "RunConfig", "UserError", "__version__", "export_run", "import_checkpoint", "load", "load_data",
+    "score", "score_encoder", "score_run", "table_dataset", "train", "train_runs",
 ]
 
 

@@ -10,10 +10,13 @@ import torch
 from torch import nn
 
 import unweave.data
+from small import small_plan, train_small
 from unweave import cli
 from unweave.metrics.arrays import as_array
+from unweave.studies import encoders
 from unweave.studies.encoders import chosen_output, open_encoder, score_encoder
 from unweave.studies.preparing import IMAGENET, Preparation, from_shape
+from unweave.training import load
 from unweave.types import UserError
 
 SHAPE = (64, 64, 1)
@@ -139,6 +142,14 @@ def test_a_vision_model_of_transformers(tmp_path, images):
         open_encoder(f"hf:{tmp_path / 'nothing'}", SHAPE)
 
 
+def test_a_run_on_images_it_was_not_trained_on(tmp_path, images, sprites, monkeypatch):
+    run = train_small(small_plan("beta_vae", steps=2), sprites, out=tmp_path)[0]
+    monkeypatch.setattr(encoders, "load", lambda path, device: load(path, device=device,
+                                                                    data=sprites))
+    assert np.array_equal(open_encoder(str(run.folder), SHAPE)(255 - images),
+                          run.encode(255 - images))
+
+
 def test_preparations_by_hand():
     bytes_ = np.arange(2 * 4 * 6 * 3, dtype=np.uint8).reshape(2, 4, 6, 3)
     assert np.array_equal(Preparation("nhwc", "bytes", dtype="uint8")(bytes_), bytes_)
@@ -217,5 +228,8 @@ def test_arrays_of_other_frameworks():
     values = np.arange(6.0).reshape(3, 2)
     assert np.array_equal(as_array(Foreign(values)), values)
     assert np.array_equal(as_array(torch.tensor(values, requires_grad=True)), values)
-    jax = pytest.importorskip("jax")
+
+
+def test_arrays_of_jax():
+    jax, values = pytest.importorskip("jax"), np.arange(6.0).reshape(3, 2)
     assert np.array_equal(as_array(jax.numpy.asarray(values, dtype="bfloat16")), values)

@@ -4,6 +4,7 @@
     model.pt, model.pt2   TorchScript, an exported program (`torch.export.save`)
     package.module:name   a Python function of an array, or a torch module
     hf:NAME, a folder     a vision model of transformers: its pooled output, or the mean token
+    runs/ID               a run of ours, on images that it was not trained on
 
 Codes are the output called codes, mu, mean, z_mean, latent or embedding if there is one, else the
 first that has a row for each image; `output` names another.
@@ -27,6 +28,7 @@ from unweave.metrics import score_dataset
 from unweave.metrics.arrays import as_array
 from unweave.metrics.record import Score
 from unweave.studies.preparing import Preparation, from_shape
+from unweave.training import load
 from unweave.types import UserError
 
 NAMES = ("codes", "mu", "mean", "z_mean", "latent", "latents", "embedding", "embeddings",
@@ -92,6 +94,10 @@ def open_encoder(spec: str, image_shape: tuple[int, int, int], *,
                  device: str = "cpu") -> Encoder:
     """The encoder that `spec` names; see the module. UserError if it cannot be opened."""
     said, path = preparation or Preparation(), Path(spec).expanduser()
+    if (path / "run.json").exists():
+        run = load(path, device=device)
+        return Encoder(run.encode, said.otherwise(Preparation("nhwc", dtype="uint8")),
+                       output=output)
     if spec.startswith("hf:") or (path.is_dir() and (path / "config.json").exists()):
         return _transformers(spec.removeprefix("hf:"), said, output, device)
     suffix = path.suffix.lower()
@@ -181,11 +187,16 @@ def _torch(path: Path, said: Preparation, output: str | None, device: str) -> En
                 model = torch.jit.load(str(path), map_location=device).eval()
     except Exception as error:
         raise UserError(f"{path} is neither TorchScript nor an exported program "
-                        f"({str(error).strip().splitlines()[0]}): a file of weights alone has no "
+                        f"({_first_sentence(error)}): a file of weights alone has no "
                         "network; use package.module:function, or `unweave import-checkpoint`"
                         ) from None
     return Encoder(_tensor_function(model, device, str(path)), said.otherwise(Preparation("nchw")),
                    output=output)
+
+
+def _first_sentence(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].partition(". ")[0] if lines else type(error).__name__
 
 
 def _tensor_function(model: Callable[..., Any], device: str, name: str) -> Apply:
