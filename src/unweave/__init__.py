@@ -54,7 +54,13 @@ __all__ = [
 ]
 
 
+_ROOMS = ("export", "sklearn", "torch", "torchmetrics")
+"""Modules that are there as soon as they are named: `unweave.sklearn.Disentangler`."""
+
+
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return importlib.import_module(f"unweave.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'unweave' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)
