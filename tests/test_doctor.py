@@ -1,6 +1,7 @@
 """What works on this machine: said truthfully, and never a reason to fail."""
 
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -67,6 +68,20 @@ def test_advice_names_the_smallest_extra_that_helps(monkeypatch):
     assert doctor._how_to_get("ray") == "pip install 'unweave[ray]'"
     assert doctor._how_to_get("uvicorn") == "pip install 'unweave[everything]'"
     assert doctor._how_to_get("h5py") == "pip install h5py"
+
+
+def test_it_speaks_where_torch_is_missing(tmp_path):
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('No module named torch')")
+    source = Path(doctor.__file__).parents[2]
+    done = subprocess.run([sys.executable, "-m", "unweave", "doctor", "--json"], check=False,
+                          capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{source}"})
+    assert done.returncode == 0, done.stderr
+    found = {record["name"]: record for record in json.loads(done.stdout)}
+    assert found["torch"]["advice"] == "pip install torch"
+    assert not found["gpu"]["works"]
+    assert found["data"]["advice"] == "mend torch first"
+    assert found["figures"]["name"] == "figures"
 
 
 def test_a_full_disk_is_noticed(monkeypatch):

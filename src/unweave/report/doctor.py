@@ -2,6 +2,7 @@
 
 Things are tried, not just looked up: a package counts when it imports, a GPU when it has added
 numbers, Triton when it has compiled a kernel whose result is right. Nothing is written or fetched.
+Nothing heavy is imported above: findings can be had where torch is missing or broken.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ def findings() -> Iterator[Finding]:
         yield look()
     for name, module, package, lost in OPTIONAL:
         yield _package(name, module, package, lost)
-    yield from (_browser(), _plugins(), _data(), _disk())
+    yield _browser()
+    for name, look in (("plugins", _plugins), ("data", _data), ("disk", _disk)):
+        yield _tried(name, look, "mend torch first")
 
 
 def _python() -> Finding:
@@ -71,6 +74,9 @@ def _torch() -> Finding:
         import torch
 
         total = float((torch.ones(8, 8) @ torch.ones(8, 8)).sum())
+    except ModuleNotFoundError:
+        return Finding("torch", False, "not installed: nothing can be trained or scored",
+                       "pip install torch")
     except Exception as error:  # a broken install fails in many ways
         return Finding("torch", False, _said(error), "pip install --force-reinstall torch")
     return Finding("torch", total == 512.0, torch.__version__)
@@ -93,7 +99,7 @@ def _gpu() -> Finding:
             names.append(f"{about.name}, {size_of(about.total_memory)}")
         return Finding("gpu", True, "; ".join(names))
 
-    return _tried("gpu", look, "check the driver (nvidia-smi)")
+    return _tried("gpu", look, "check torch and the driver (nvidia-smi)")
 
 
 def _triton() -> Finding:
@@ -125,7 +131,7 @@ def _bfloat16() -> Finding:
                        "native" if fast else "not native: the CPU trains in float32",
                        "" if fast else "nothing to do: another processor would be faster")
 
-    return _tried("bfloat16 on the CPU", look, "")
+    return _tried("bfloat16 on the CPU", look, "mend torch first")
 
 
 def _cores() -> Finding:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from unweave.metrics.record import Score
+if TYPE_CHECKING:  # tables are printed, by `unweave doctor`, where torch cannot even be imported
+    from unweave.metrics.record import Score
 
 Record = Mapping[str, Any]
 
