@@ -135,7 +135,9 @@ for round in range(rounds):
     for child, out in children:
         payload = b""
         while not payload.endswith(b";"):
-            payload += os.read(out, 65536)
+            some = os.read(out, 65536)
+            assert some, "a process failed"
+            payload += some
         taken += [run for run in payload[:-1].decode().split(",") if run]
     os.close(end)
     for child, out in children:

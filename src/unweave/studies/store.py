@@ -38,6 +38,8 @@ from unweave.types import UserError
 FORMAT = 1
 """Of the store. A reader refuses stores of a later format."""
 
+_PARTS_AT_ONCE = 256  # read from an object store
+
 _TEXT, _REAL, _WHOLE = pa.string(), pa.float64(), pa.int64()
 
 SCHEMAS: dict[str, pa.Schema] = {
@@ -176,17 +178,30 @@ class Store:
         """All rows of a table as they were written, in the order of their parts."""
         schema = SCHEMAS[table]
         wanted = list(columns) if columns is not None else schema.names
-        parts = [self._read_part(table, name, wanted) for name in self.files(table)
-                 if name.endswith(".parquet")]
+        names = [name for name in self.files(table) if name.endswith(".parquet")]
+        parts = [self._part(table, name, payload, wanted)
+                 for name, payload in self._payloads(table, names)]
         empty = pa.schema([schema.field(k) for k in wanted]).empty_table()
         return pa.concat_tables([empty, *parts]).combine_chunks()
 
-    def _read_part(self, table: str, name: str, columns: Sequence[str]) -> pa.Table:
+    def _payloads(self, table: str, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+        """Contents of parts, in their order; from an object store many at a time."""
+        if self.is_local:
+            yield from ((name, self.read_file(f"{table}/{name}") or b"") for name in names)
+            return
+        for start in range(0, len(names), _PARTS_AT_ONCE):
+            some = names[start:start + _PARTS_AT_ONCE]
+            paths = [f"{self._root}/{table}/{name}" for name in some]
+            found = self._fs.cat(paths, on_error="omit")
+            held = {str(path).rsplit("/", 1)[-1]: payload for path, payload in found.items()}
+            yield from ((name, held.get(name, b"")) for name in some)
+
+    def _part(self, table: str, name: str, payload: bytes, columns: Sequence[str]) -> pa.Table:
         path = f"{table}/{name}"
         try:
             # Arrow's own buffer and this thread: its threads that look into Python objects may
             # outlive a short program, and abort it.
-            source = pa.BufferReader(self.read_file(path) or b"")
+            source = pa.BufferReader(payload)
             part = pq.read_table(source, use_threads=False)
         except (OSError, pa.ArrowException) as error:
             raise UserError(f"{self.address}/{path} is damaged ({str(error).splitlines()[0]}): "
@@ -215,10 +230,10 @@ class Store:
 
     def finished(self) -> set[str]:
         """Runs whose rows are all there. Parts that were read before are not read again."""
-        for name in self.files("runs"):
-            if name.endswith(".parquet") and name not in self._seen:
-                part = self._read_part("runs", name, ["run_id"])
-                self._seen[name] = part["run_id"].to_pylist()
+        new = [name for name in self.files("runs")
+               if name.endswith(".parquet") and name not in self._seen]
+        for name, payload in self._payloads("runs", new):
+            self._seen[name] = self._part("runs", name, payload, ["run_id"])["run_id"].to_pylist()
         return {run_id for part in self._seen.values() for run_id in part}
 
     def scored(self, convention: str, seed: int) -> dict[str, set[str]]:
@@ -311,7 +326,8 @@ def open_store(address: str | Path, *, create: bool = False) -> Store:
 
     address = str(address)
     try:
-        filesystem, root = fsspec.core.url_to_fs(address)
+        # Other runners write too: a file that a listing of before does not show may be there.
+        filesystem, root = fsspec.core.url_to_fs(address, use_listings_cache=False)
     except ImportError as error:
         raise UserError(f"{address} needs another package ({error}): pip install s3fs for "
                         "s3:// addresses") from None
@@ -333,6 +349,14 @@ def open_store(address: str | Path, *, create: bool = False) -> Store:
                         "there") from None
     except NotADirectoryError:
         raise UserError(f"{address} is a file: give a folder for the store") from None
+    except UserError:
+        raise
+    except Exception as error:  # of whatever library speaks to the server
+        if store.is_local:
+            raise
+        raise UserError(f"{address} cannot be reached ({str(error).splitlines()[0]}): check that "
+                        "the bucket is there, the credentials, and AWS_ENDPOINT_URL for a server "
+                        "other than Amazon's") from None
     try:
         number = json.loads(payload)["format"]
     except (json.JSONDecodeError, KeyError, TypeError):
