@@ -261,6 +261,10 @@ def test_pictures_of_a_data_set(capsys, tmp_path):
     assert code == 0
     written = sorted(p.name for p in (tmp_path / "sheets").iterdir())
     assert written == ["dsprites-images.png", "dsprites-walks.png"]
+    (tmp_path / "file").write_text("")
+    code, _, err = run(capsys, "data", "show", "dsprites", "--out", str(tmp_path / "file" / "x"))
+    assert code == 2
+    assert "choose a place you may write" in err
 
 
 def test_help_does_not_wait_for_torch():

@@ -308,7 +308,6 @@ def show_data(
     if dataset.space.has_factors:
         sheets["walks"] = factor_walks(dataset, seed=seed)
     for what, sheet in sheets.items():
-        out.mkdir(parents=True, exist_ok=True)
         path = out / f"{stem}-{what}.png"
         save_png(sheet, path)
         records.append({"name": what, "file": str(path)})

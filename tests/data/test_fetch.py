@@ -250,6 +250,26 @@ def test_a_full_disk_is_told_once(server: Server, folder: Path,
     assert len(server.asked) <= 2
 
 
+def test_a_write_that_was_cut_short_is_not_taken_for_whole(
+        server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk with a little room left takes a part of a block, and says so by a number alone."""
+    source(monkeypatch, server.url + "/file")
+
+    class Half(io.FileIO):
+        def write(self, block: bytes) -> int:
+            return super().write(block[:len(block) // 2])
+
+    def opened(path: Path, mode: str, buffering: int) -> Half:
+        return Half(path, mode)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", opened)
+        with pytest.raises(UserError, match="no space is left for"):
+            fetch("thing")
+    assert fetch("thing").read_bytes() == BODY  # a later start goes on where it was
+    assert len(server.asked) == 2
+
+
 def test_a_place_that_cannot_be_written_is_told(server: Server, folder: Path,
                                                 monkeypatch: pytest.MonkeyPatch) -> None:
     url = server.url + "/file"

@@ -6,8 +6,11 @@ not independent, and of combinations that it never saw? The data set itself stay
 can be scored on all of it, on what it saw, or on what it did not.
 
 `correlate=A:B:STRENGTH` weights each combination by exp(-(a - b)^2 / (2 STRENGTH^2)), where a and b
-are the classes divided by the largest: the shape that Traeuble et al. 2021, "On Disentangled
-Representations Learned from Correlated Data", use, with strengths of 0.2 (strong) to 0.7 (weak).
+are the classes divided by the largest: the distribution of Traeuble et al. 2021, "On Disentangled
+Representations Learned from Correlated Data" (ICML), in the form in which Roth et al. 2023,
+"Disentanglement of Correlated Factors via Hausdorff Factorized Support" (ICLR), compute it, with
+factors brought to [0, 1]. STRENGTH is their sigma: 0.2 is strong, 0.7 weak. A circular factor is
+cut open at its first class, as there.
 `leave_out=A:1+B:2-5/C:0` leaves out what has class 1 of A and one of the classes 2 to 5 of B, and
 besides what has class 0 of C.
 """

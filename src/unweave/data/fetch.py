@@ -166,7 +166,8 @@ def _copy(response: HTTPResponse, part: Path, had: int, total: int | None,
     with out:
         while block := response.read(_BLOCK):
             try:
-                out.write(block)
+                if out.write(block) != len(block):  # on a full disk a part of it may fit
+                    raise OSError(errno.ENOSPC, "too little space")
             except OSError as error:
                 raise _Unwritable.of(part, error) from error
             had += len(block)

@@ -73,8 +73,8 @@ def _opened(name: str, options: dict[str, str]) -> tuple[Any, Any]:
     try:
         import datasets
     except ImportError:
-        raise UserError("hf:NAME needs the package datasets: pip install datasets, or save the "
-                        "images in a folder and use images:FOLDER") from None
+        raise UserError("hf:NAME needs the package datasets: pip install 'unweave[hf]', or save "
+                        "the images in a folder and use images:FOLDER") from None
     split = options.get("split", "train")
     try:
         if Path(name).is_dir() and any((Path(name) / mark).is_file() for mark in (

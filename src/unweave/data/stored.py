@@ -73,13 +73,17 @@ def stored_images(key: str, num: int, shape: tuple[int, int, int], make: Make, *
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise UserError(f"no space is left for the images of {label} in {folder}: free "
-                            f"{num * int(np.prod(shape)) / 1e9:.2f} GB, or set UNWEAVE_DATA to a "
-                            "folder elsewhere") from error
+                            f"{_size(num * int(np.prod(shape)))}, or set UNWEAVE_DATA to a folder "
+                            "elsewhere") from error
         raise UserError(f"cannot write the images of {label} to {folder} ({error.strerror or error}"
                         "): set UNWEAVE_DATA to a folder you may write") from error
     found = _opened(path, (num, *shape))
     assert found is not None
     return found
+
+
+def _size(num_bytes: int) -> str:
+    return f"{num_bytes / 1e9:.1f} GB" if num_bytes >= 1e9 else f"{-(-num_bytes // 10**6)} MB"
 
 
 def _opened(path: Path, shape: tuple[int, ...]) -> StoredImages | None:
