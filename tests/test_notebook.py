@@ -4,6 +4,7 @@ import base64
 import io
 import re
 import sys
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -96,7 +97,9 @@ def test_studies_and_stores(tmp_path):
     html = store._repr_html_()
     assert "dsprites" in html
     assert ">3<" in html
-    assert "models_per_hour" in Standing("s", 3, 1, 0, 1, 1, 0, 2.5, 0.4)._repr_html_()
+    numbers = {field.name: 2 for field in fields(Standing)} | {
+        "study": "s", "models_per_hour": 2.5, "hours_left": 0.4}
+    assert "models_per_hour" in Standing(**numbers)._repr_html_()
 
 
 def test_curves_have_gaps_where_numbers_are_not_finite():
@@ -223,3 +226,13 @@ def test_an_executed_notebook(tmp_path, monkeypatch):
     assert "20/20" in bars[0]["text/html"]
     assert "reconstructions below" in outputs[1][-1]["text/html"]
     assert "mig" in outputs[2][-1]["text/html"]
+
+
+def test_a_run_that_cannot_reconstruct_shows_images_alone(run, monkeypatch):
+    def refuse(self, images):
+        raise UserError("this method has no codes of images")
+
+    monkeypatch.setattr(unweave.Run, "reconstruct", refuse)
+    html = run._repr_html_()
+    assert pictures(html)[0].shape == (66, 8 * 66)
+    assert "reconstructions" not in html
