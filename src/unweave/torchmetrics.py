@@ -22,9 +22,9 @@ from unweave.types import UserError, unknown_name
 try:
     from torchmetrics import Metric
     from torchmetrics.utilities import dim_zero_cat
-except ImportError:
-    raise UserError("unweave.torchmetrics needs torchmetrics, which is not installed: "
-                    "pip install 'unweave[torchmetrics]'") from None
+except ImportError as error:
+    raise ImportError("unweave.torchmetrics needs torchmetrics, which is not installed: "
+                      "pip install 'unweave[torchmetrics]'") from error
 
 __all__ = ["DisentanglementScore"]
 

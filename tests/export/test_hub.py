@@ -1,12 +1,14 @@
 """Push and pull against a server on this machine: what goes up comes back as the same run."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from fake_hub import serving
 
+import unweave
 from small import small_plan, train_small
 from unweave import cli
 from unweave.export.hub import pull, push
@@ -55,6 +57,17 @@ def test_a_run_goes_up_and_comes_back(at_home, run, sprites, tmp_path):
         pull("ada/sprites", tmp_path / "in")
 
 
+def test_paths_of_the_user_are_kept_out_of_the_card_and_told_of(at_home, run, tmp_path):
+    path = "/home/ada/secret/pictures.npz"
+    own = replace(run, config=run.config.replace(data=f"npz:{path}"))
+    export_run(own, tmp_path / "out", to="torch")
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "npz:pictures.npz" in card
+    assert "secret" not in card
+    with pytest.warns(UserWarning, match="names your path"):
+        push(own, tmp_path / "out", "ada/own")
+
+
 def test_what_fails_is_one_sentence_and_leaves_nothing(at_home, run, tmp_path, monkeypatch):
     with pytest.raises(UserError, match="is not on the Hub"):
         pull("ada/nothing", tmp_path / "in")
@@ -70,7 +83,20 @@ def test_what_fails_is_one_sentence_and_leaves_nothing(at_home, run, tmp_path, m
         push(run, tmp_path / "out", "ada/other")
 
 
-def test_the_command_line_pulls(at_home, tmp_path, capsys):
+def test_the_command_line_pushes_and_pulls_a_run(at_home, tmp_path, capsys):
+    (run,) = unweave.train("beta_vae", "dsprites", steps=1, batch_size=4, num_latents=3,
+                           architecture="conv64-small", device="cpu", out=tmp_path / "runs",
+                           progress=False)
+    for words in (["export", run.folder, "--to", "safetensors", "-o", tmp_path / "model", "--push",
+                   "ada/whole"], ["pull", "ada/whole", "-o", tmp_path / "in"]):
+        with pytest.raises(SystemExit) as leave:
+            cli.main([*map(str, words), "--json"])
+        assert leave.value.code == 0
+        (record,) = json.loads(capsys.readouterr().out)
+    assert load(record["run"], device="cpu").run_id == run.run_id
+
+
+def test_the_command_line_pulls_what_is_no_run(at_home, tmp_path, capsys):
     at_home.repositories["eva/plain"] = {"README.md": b"---\n---\nhello"}
     with pytest.raises(SystemExit) as leave:
         cli.main(["pull", "eva/plain", "-o", str(tmp_path), "--json"])

@@ -14,6 +14,7 @@ import hashlib
 import json
 import math
 import pickle
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from unweave.nn.plain import from_plain
 from unweave.objectives import letters
 from unweave.training import folder as files
 from unweave.training.loop import versions
-from unweave.types import UserError, unknown_name
+from unweave.types import Params, UserError, unknown_name
 
 SOURCE = "disentangling-vae"
 
@@ -73,7 +74,16 @@ def import_checkpoint(file: str | Path, *, out: str | Path = "runs",
     if folder.exists():
         raise UserError(f"{folder} exists already: this checkpoint was imported before; remove it "
                         "or give another --out")
-    # run.json last: a folder without it is no run.
+    Path(out).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{config.run_id}.", dir=out) as scratch:
+        made = Path(scratch) / config.run_id
+        _write(made, config, params, {"from": SOURCE, "file": file.name, "specs": said,
+                                      "sha256": hashlib.sha256(file.read_bytes()).hexdigest()})
+        made.replace(folder)  # it appears when all of it is there
+    return folder
+
+
+def _write(folder: Path, config: RunConfig, params: Params, source: dict[str, Any]) -> None:
     files.write_config(folder, config)
     files.write_tensors(folder / "weights.safetensors", params,
                         {"format": str(FORMAT), "run_id": config.run_id})
@@ -81,10 +91,7 @@ def import_checkpoint(file: str | Path, *, out: str | Path = "runs",
     files.write_json(folder / "run.json", {
         "format": FORMAT, "run_id": config.run_id, "status": "done", "diverged_at": None,
         "versions": versions(), "device": "unknown", "path": "imported", "trained_beside": 0,
-        "seconds": 0.0, "wall_seconds_of_the_stack": 0.0,
-        "imported": {"from": SOURCE, "file": file.name, "specs": said,
-                     "sha256": hashlib.sha256(file.read_bytes()).hexdigest()}})
-    return folder
+        "seconds": 0.0, "wall_seconds_of_the_stack": 0.0, "imported": source})
 
 
 def _weights(file: Path) -> dict[str, Tensor]:

@@ -16,7 +16,8 @@ import importlib
 import json
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -216,24 +217,37 @@ def _tensor_function(model: Callable[..., Any], device: str, name: str) -> Apply
 
 def _python(spec: str, said: Preparation, output: str | None, device: str) -> Encoder:
     module_name, _, name = spec.partition(":")
-    where = str(Path.cwd())
-    sys.path.insert(0, where)
     try:
-        found: Any = importlib.import_module(module_name)
-        for part in name.split("."):
-            found = getattr(found, part)
+        with _importing_from_here():
+            found: Any = importlib.import_module(module_name)
+            for part in name.split("."):
+                found = getattr(found, part)
     except (ImportError, AttributeError, ValueError) as error:
         raise UserError(f"{spec!r} cannot be imported ({error}): write package.module:function, "
                         "as you would import it here") from None
-    finally:
-        sys.path.remove(where)
     if isinstance(found, torch.nn.Module):
         return Encoder(_tensor_function(found.to(device).eval(), device, spec),
                        said.otherwise(Preparation("nchw")), output=output)
     if isinstance(found, type) or not callable(found):
         raise UserError(f"{spec} is no function of images: name a function, or a module that "
                         "has been made")
-    return Encoder(found, said.otherwise(Preparation("nhwc")), output=output)
+
+    def apply(images: np.ndarray) -> Any:
+        with _importing_from_here():  # a function may import what it needs when it is called
+            return found(images)
+
+    return Encoder(apply, said.otherwise(Preparation("nhwc")), output=output)
+
+
+@contextmanager
+def _importing_from_here() -> Iterator[None]:
+    """Modules of the current folder can be imported, as in `python -m`."""
+    before = list(sys.path)
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        yield
+    finally:
+        sys.path[:] = before
 
 
 def _transformers(name: str, said: Preparation, output: str | None, device: str) -> Encoder:
