@@ -109,7 +109,8 @@ def test_bad_targets_are_one_sentence_and_exit_code_2(capsys, folder, tmp_path):
 
 
 def test_the_command_serves_until_it_is_interrupted(capsys, tmp_path, monkeypatch, libraries):
-    monkeypatch.setattr(vendor, "find", lambda: libraries)
+    monkeypatch.setenv("UNWEAVE_DATA", str(tmp_path / "cache"))
+    shutil.copytree(libraries, vendor.folders()[1])  # so that nobody asks npm
     folder = write_run(random_run(data=load_data("dsprites")), tmp_path)
     command = [sys.executable, "-m", "unweave", "explore", str(folder), "--no-open", "--port", "0",
                "--json"]
@@ -203,7 +204,7 @@ def test_an_export_holds_the_page_the_models_and_a_sample(catalogue, folder, lib
     assert {row["id"] for row in listing["runs"]} == {run.run_id for run in folder.runs}
     for run in folder.runs:
         assert {f"data/runs/{run.run_id}/{part}" for part in
-                ("run.json", "encoder.onnx", "decoder.onnx")} <= names
+                ("run.json", "information.json", "encoder.onnx", "decoder.onnx")} <= names
     (sheet,) = out.glob("data/images/*.png")
     record = json.loads(sheet.with_suffix(".json").read_text())
     assert len(record["index"]) == 30

@@ -333,9 +333,31 @@ def test_everything_has_a_name_for_screen_readers(page, address):
         e => !text(e) && !e.getAttribute("aria-labelledby")).map(e => e.outerHTML);
     }""")
     assert nameless == []
+    page.wait_for_selector(".heat")
     assert page.locator("#said").get_attribute("aria-live") == "polite"
     label = page.locator(".panel-a .latent input").first.get_attribute("aria-label")
     assert re.match(r"latent z\d.*KL [\d.]+ nats", label)
+
+
+def test_the_table_says_which_latent_follows_which_factor(page, address, folder):
+    from unweave.report.explorer.facts import information_record
+
+    open_page(page, address)
+    page.wait_for_selector(".heat")
+    shares = np.round(100 * np.array(information_record(folder.runs[0])))
+    rows = page.locator(".heat tbody tr")
+    assert rows.count() == 5
+    for i in range(5):
+        j = int(rows.nth(i).locator("button").inner_text()[1:])
+        cells = [int(text) for text in rows.nth(i).locator("td").all_inner_texts()]
+        assert np.abs(np.array(cells) - shares[j]).max() <= 1
+    used = used_latent(page)
+    k = int(shares[used].argmax())
+    follows = page.locator(f"[data-latent='{used}'] .follows").inner_text()
+    assert follows.startswith(folder.runs[0].dataset.space.names[k])
+    rows.last.locator("button").click()
+    focused = page.evaluate("document.activeElement.id")
+    assert focused == f"latent-a-{rows.last.locator('button').inner_text()[1:]}"
 
 
 def test_pictures_and_gifs_are_saved(page, address, folder):

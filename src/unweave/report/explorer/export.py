@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from unweave.report.explorer.facts import NUM_SAMPLE, Album, run_record
+from unweave.report.explorer.facts import NUM_SAMPLE, Album, information_record, run_record
 from unweave.report.explorer.listing import Catalogue
 from unweave.report.explorer.server import PAGE, TYPES, list_record
 from unweave.report.explorer.vendor import FILES, LICENCE
@@ -59,6 +59,7 @@ def _write(catalogue: Catalogue, out: Path, vendor: Path, title: str, num_images
         run, folder = catalogue.run(run_id), data / "runs" / run_id
         folder.mkdir(parents=True)
         (folder / "run.json").write_text(json.dumps(run_record(run)))
+        (folder / "information.json").write_text(json.dumps(information_record(run)))
         (folder / "encoder.onnx").write_bytes(encoder_onnx(run))
         (folder / "decoder.onnx").write_bytes(decoder_onnx(run))
     for key in catalogue.data_keys:

@@ -23,21 +23,19 @@ from unweave.types import UserError
 NUM_SAMPLE = 240
 """Images of a data set that travel with the page."""
 
-_NUM_FACTS = 2000  # images behind KLs and shared information
+_NUM_KL, _NUM_INFORMATION = 256, 4000  # images behind the order of latents, and behind the table
 _MOST_CLASSES = 64  # a label with more is not offered as a filter
 _LEAST_REACH = 3.0
 
 
 def run_record(run: Run) -> dict[str, Any]:
-    """A run as its panel shows it: sizes, latents with their KL and range, shared information.
+    """A run as its panel shows it: sizes, latents with their KL and range, names of the factors.
 
-    `information[latent][factor]` is the mutual information as a share of the factor's entropy.
     A slider reaches as far as the codes of images do, and at least to 3: not every method keeps
     codes near the standard normal.
     """
-    kl, shared = latent_facts(run, num=min(_NUM_FACTS, 4 * len(run.dataset)))
-    index = run.dataset.space.draw(256, numpy_generator(0, Purpose.EVALUATION, 2))
-    codes = np.abs(run.encode_at(index))
+    index = run.dataset.space.draw(_NUM_KL, numpy_generator(0, Purpose.EVALUATION, 2))
+    kl, codes = run.kl_at(index), np.abs(run.encode_at(index))
     config = run.config
     latents = []
     for j, values in enumerate(run.num_values):
@@ -49,8 +47,16 @@ def run_record(run: Run) -> dict[str, Any]:
         "dataset": data_key(config.data), "seed": config.seed, "steps": config.steps,
         "architecture": config.architecture, "letters": dict(config.hyper),
         "shape": list(run.dataset.image_shape), "latents": latents,
-        "factors": list(Album(run.dataset).names),
-        "information": np.round(shared, 4).tolist()}
+        "factors": list(Album(run.dataset).names)}
+
+
+def information_record(run: Run) -> list[list[float]]:
+    """`[latent][factor]`: mutual information as a share of the factor's entropy.
+
+    Thousands of images are behind it, so it is asked for after a run is on show.
+    """
+    _, shared = latent_facts(run, num=min(_NUM_INFORMATION, 4 * len(run.dataset)))
+    return np.round(shared, 4).tolist()
 
 
 @dataclass(frozen=True)

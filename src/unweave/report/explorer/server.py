@@ -20,7 +20,7 @@ import numpy as np
 from fastapi import FastAPI, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from unweave.report.explorer.facts import Album, run_record
+from unweave.report.explorer.facts import Album, information_record, run_record
 from unweave.report.explorer.gate import COOKIE, HEADERS, Gate
 from unweave.report.explorer.listing import Catalogue, NotListed
 from unweave.report.explorer.upload import MAX_BYTES, read_picture
@@ -49,19 +49,21 @@ class Answers:
     """What is asked of a catalogue, each answer made once."""
 
     def __init__(self, catalogue: Catalogue) -> None:
-        self.catalogue, self._lock = catalogue, threading.Lock()
+        self.catalogue = catalogue
         self.album = lru_cache(maxsize=16)(self._album)
         self.facts = self._once(lambda run: json.dumps(run_record(run)).encode())
+        self.information = self._once(lambda run: json.dumps(information_record(run)).encode())
         self.encoder = self._once(encoder_onnx)
         self.decoder = self._once(decoder_onnx)
 
     def _once(self, make: Callable[..., bytes]) -> Callable[[str], bytes]:
+        cached = lru_cache(maxsize=32)(lambda run_id: make(self.catalogue.run(run_id)))
+        lock = threading.Lock()
+
         def answer(run_id: str) -> bytes:
-            # One at a time: each uses all cores, and two would make the same answer twice.
-            with self._lock:
+            with lock:  # two who ask at once get one answer; other kinds of answers do not wait
                 return cached(run_id)
 
-        cached = lru_cache(maxsize=32)(lambda run_id: make(self.catalogue.run(run_id)))
         return answer
 
     def _album(self, key: str) -> Album:
@@ -100,8 +102,8 @@ def make_app(catalogue: Catalogue, gate: Gate, *, vendor: Path | None,
     libraries = {name: vendor / name for name in (*FILES, LICENCE)} if vendor else {}
     listing = json.dumps(list_record(catalogue, title=title, is_static=False,
                                      runtime="browser" if vendor else "server")).encode()
-    makers = {"run.json": answers.facts, "encoder.onnx": answers.encoder,
-              "decoder.onnx": answers.decoder}
+    makers = {"run.json": answers.facts, "information.json": answers.information,
+              "encoder.onnx": answers.encoder, "decoder.onnx": answers.decoder}
 
     @app.middleware("http")
     async def guard(request: Request, call_next: Callable[..., Any]) -> Response:

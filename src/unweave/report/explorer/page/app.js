@@ -52,6 +52,7 @@ class Explorer {
       throw new Error(`there is no run ${id} in this list`);
     }
     const facts = await getJson(`data/runs/${encodeURIComponent(id)}/run.json`, `the run ${id}`);
+    facts.information = [];
     return { facts, model: await openModel(facts, this.listing) };
   }
 
@@ -73,6 +74,7 @@ class Explorer {
       this.panels[side] = panel;
       this.layOut();
       await panel.setImages(this.album.pictures);
+      attempt(() => this.inform(panel));
       if (model.where === "server") say(`${id} is shown; the server makes its pictures`);
       else say(`${id} is shown`);
     } finally {
@@ -81,6 +83,15 @@ class Explorer {
     const other = this.panels[1 - side];
     // Another data set brought other images: the run beside must see them too.
     if (other && side === 0) await other.setImages(this.album.pictures);
+  }
+
+  /** The table takes thousands of images: it comes when the run is on show already. */
+  async inform(/** @type {Panel} */ panel) {
+    const { facts } = panel;
+    if (!facts.factors.length) return;
+    const known = facts.information.length ? facts.information : await getJson(
+      `data/runs/${encodeURIComponent(facts.id)}/information.json`, `the table of ${facts.id}`);
+    panel.setInformation(known);
   }
 
   close() {

@@ -43,17 +43,16 @@ export class LatentRow {
   constructor(facts, j, side, actions) {
     const latent = facts.latents[j];
     const id = `latent-${side}-${j}`;
-    const said = follows(facts, j);
     this.latent = latent;
     this.j = j;
     this.output = make("output", { for: id, class: "value" });
-    const label = `latent ${latent.name}${said ? `, follows ${said}` : ""}, KL ${latent.kl.toFixed(2)} nats`;
+    this.follows = make("span", { class: "follows" });
     if (latent.values) {
-      this.input = make("select", { id, "aria-label": label }, ...walk(latent, 0).map((v) =>
+      this.input = make("select", { id }, ...walk(latent, 0).map((v) =>
         make("option", { value: v }, `class ${v}`)));
     } else {
       this.input = make("input", { id, type: "range", min: -latent.reach, max: latent.reach,
-        step: 0.05, value: 0, "aria-label": label });
+        step: 0.05, value: 0 });
     }
     this.input.addEventListener("input", (/** @type {Event} */ event) =>
       actions.move(j, Number(this.input.value), event.timeStamp));
@@ -82,11 +81,21 @@ export class LatentRow {
     this.root = make("li", { class: latent.values ? "latent choice" : "latent", "data-latent": j },
       make("div", { class: "about" },
         make("label", { for: id }, latent.name),
-        make("span", { class: "follows" }, said || (isUsed(latent) ? "" : "unused")),
+        this.follows,
         make("span", { class: "kl" }, `KL ${latent.kl.toFixed(2)}`)),
       make("div", { class: "move" }, this.input, this.strip),
       make("div", { class: "now" }, this.output, this.swap));
     this.root.style.setProperty("--tiles", String(tiles.length));
+    this.tell(facts);
+  }
+
+  /** What the latent follows, as far as it is known. @param {Facts} facts */
+  tell(facts) {
+    const { name, kl } = this.latent;
+    const said = follows(facts, this.j);
+    this.follows.textContent = said || (isUsed(this.latent) ? "" : "unused");
+    this.input.setAttribute("aria-label",
+      `latent ${name}${said ? `, follows ${said}` : ""}, KL ${kl.toFixed(2)} nats`);
   }
 
   /** @param {number} value @param {boolean} isSwapped */
@@ -111,7 +120,7 @@ export class LatentRow {
 
 /** Which latent follows which factor. @param {Facts} facts @param {(j: number) => void} go */
 export function heatMap(facts, go) {
-  if (!facts.factors.length) return null;
+  if (!facts.factors.length || !facts.information.length) return null;
   const order = byKl(facts);
   const rows = order.map((j) => make("tr", {},
     make("th", { scope: "row" }, make("button", { type: "button", title: "go to its slider",

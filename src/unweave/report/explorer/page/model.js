@@ -20,7 +20,7 @@ import { getBytes, post } from "./net.js";
  * @property {[number, number, number]} shape
  * @property {Latent[]} latents
  * @property {string[]} factors
- * @property {number[][]} information
+ * @property {number[][]} information  latent, factor; empty until it has arrived
  *
  * @typedef {object} Model
  * @property {(codes: Float32Array) => Promise<Float32Array>} decode  images, one after another

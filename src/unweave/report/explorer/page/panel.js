@@ -71,8 +71,7 @@ export class Panel {
     make("summary", {}, `${unused.length} unused ${unused.length === 1 ? "latent" : "latents"}`),
     make("ul", { class: "latents" }, ...unused.map((j) => this.rows[j].root)));
     this.which = make("select", { "aria-label": "latent to animate" },
-      ...order.map((j) => make("option", { value: j }, facts.latents[j].name +
-        (follows(facts, j) ? ` (${follows(facts, j)})` : ""))),
+      ...order.map((j) => make("option", { value: j }, facts.latents[j].name)),
       ...(used.length > 1 ? [make("option", { value: "all" }, "all in turn")] : []));
     const button = (/** @type {string} */ label, /** @type {() => unknown} */ work, role = "") =>
       make("button", { type: "button", onclick: work, "data-role": role || null }, label);
@@ -102,13 +101,26 @@ export class Panel {
       make("h3", {}, "Latents", make("small", {}, " largest KL first")),
       make("p", { class: "faint" }, "On a slider: r goes back to image 1, 0 to zero, s swaps with image 2."),
       make("ul", { class: "latents" }, ...used.map((j) => this.rows[j].root)),
-      ...(unused.length ? [this.more] : [])),
-    heatMap(facts, (j) => {
-      this.more.open ||= unused.includes(j);
+      ...(unused.length ? [this.more] : [])));
+    this.show();
+  }
+
+  /** Which latent follows which factor, once it is known. @param {number[][]} information */
+  setInformation(information) {
+    const { facts } = this;
+    facts.information = information;
+    for (const row of this.rows) row.tell(facts);
+    for (const option of this.which.options) {
+      const said = option.value === "all" ? "" : follows(facts, Number(option.value));
+      if (said) option.textContent = `${facts.latents[option.value].name} (${said})`;
+    }
+    this.root.querySelector(".heat")?.remove();
+    const table = heatMap(facts, (j) => {
+      this.more.open ||= this.more.contains(this.rows[j].root);
       this.rows[j].input.focus();
       this.rows[j].root.scrollIntoView({ block: "center" });
-    }) ?? "");
-    this.show();
+    });
+    if (table) this.root.append(table);
   }
 
   /** Encode the images; sliders go to the code of the first. @param {(Picture | null)[]} pictures */
