@@ -33,14 +33,15 @@ MOVES = 200
 NAMES = ("conv64-small", "conv64", "kaddah2020", "higgins2017-dense")
 
 
-def serve(folder: Path) -> tuple[uvicorn.Server, int]:
+def serve(folder: Path) -> tuple[uvicorn.Server, threading.Thread, int]:
     app = make_app(find_runs([folder]), Gate.of("127.0.0.1", None), vendor=find_or_fetch())
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
-    threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True).start()
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
     while not server.started:
         time.sleep(0.05)
-    return server, listening.getsockname()[1]
+    return server, thread, listening.getsockname()[1]
 
 
 def measure(page, address: str) -> tuple[np.ndarray, float]:
@@ -65,7 +66,7 @@ def main() -> None:
         runs = {name: unweave.train("beta_vae", "dsprites", steps=1, architecture=name,
                                     precision="float32", out=Path(scratch) / "runs")[0]
                 for name in names}
-        server, port = serve(Path(scratch) / "runs")
+        server, thread, port = serve(Path(scratch) / "runs")
         chromium = driver.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         page = chromium.new_page()
         print(f"chromium {chromium.version}, {MOVES} moves of a slider by key")
@@ -76,6 +77,7 @@ def main() -> None:
                   f"pictures {len(times)}   page ready after {opened:.1f} s")
         chromium.close()
         server.should_exit = True
+        thread.join()  # what it still computes would not survive the end of the program
 
 
 if __name__ == "__main__":

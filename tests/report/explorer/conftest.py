@@ -75,7 +75,7 @@ def serving(app):
         yield Client(listening.getsockname()[1])
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)  # what is still computed would not survive the end of the program
         listening.close()
 
 
