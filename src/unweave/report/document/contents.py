@@ -151,7 +151,7 @@ def versions_of(runs: Sequence[Mapping[str, Any]]) -> list[list[str]]:
             sorted(counts.items(), key=lambda pair: -pair[1])]
 
 
-def curve_values(curves: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, Any]:
+def curve_values(curves: Mapping[str, Mapping[str, Sequence[Any]]]) -> dict[str, Any]:
     """Curves by run, thinned so that all of them together stay small."""
     terms_of = {run: [t for t in own if t != "step" and (
         len(curves) <= _FEW_RUNS or t in _TERMS)] for run, own in curves.items()}

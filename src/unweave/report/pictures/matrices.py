@@ -98,7 +98,7 @@ def _draw_importances(latents: Latents, num_stages: int) -> Any:
     axes = figure.subplots()
     largest = max(float(table.max()), 1e-12)
     for (i, j), value in np.ndenumerate(table):
-        side = 0.92 * np.sqrt(max(value, 0.0) / largest)
+        side = 0.92 * float(np.sqrt(max(value, 0.0) / largest))
         axes.add_patch(_square(j, i, side))
     axes.set(xlim=(-0.5, len(names) - 0.5), ylim=(len(order) - 0.5, -0.5), aspect="equal",
              facecolor="#eef1f5")
@@ -114,7 +114,7 @@ def _draw_importances(latents: Latents, num_stages: int) -> Any:
     return figure
 
 
-def _square(x: float, y: float, side: float) -> Any:
+def _square(x: int, y: int, side: float) -> Any:
     from matplotlib.patches import Rectangle
 
     return Rectangle((x - side / 2, y - side / 2), side, side, facecolor=PALETTE[0], linewidth=0)

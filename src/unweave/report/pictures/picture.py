@@ -10,6 +10,7 @@ import base64
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,10 @@ SCALE = 2
 _DPI = 96 * SCALE
 _GAP, _EDGE = 3, 14
 _TITLE, _NAME, _REMARK = 15, 14, 12
+
+
+Word = tuple[float | int, float | int, str, int, tuple[int, int, int]]
+"""Something written: its left end, the middle of its height, the text, its size and colour."""
 
 
 class NoPicture(UserError):
@@ -97,9 +102,9 @@ class Sheet(_Still):
         return _Layout(int(np.ceil(wide)), int(np.ceil(high)), int(np.ceil(left)), tops,
                        height * zoom, width * zoom, footer)
 
-    def _words(self, at: _Layout) -> list[tuple[float, float, str, int, tuple[int, int, int]]]:
-        """(x, middle y, text, size, colour) of everything that is written."""
-        found = [(_EDGE, _EDGE + _TITLE / 2, self.title, _TITLE, INK)]
+    def _words(self, at: _Layout) -> list[Word]:
+        """Everything that is written."""
+        found: list[Word] = [(_EDGE, _EDGE + _TITLE / 2, self.title, _TITLE, INK)]
         for top, (name, remark) in zip(at.tops, self.labels):
             middle = top + at.height / 2
             if remark:
@@ -170,6 +175,9 @@ class Chart(_Still):
     caption: str
     draw: Callable[[], Any] = field(repr=False)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "draw", cache(self.draw))
+
     def _saved(self, kind: str, **options: Any) -> bytes:
         held = io.BytesIO()
         self.draw().savefig(held, format=kind, **options)
@@ -219,6 +227,7 @@ class Motion:
 
 
 Picture = Sheet | Chart | Motion
+"""Any of the three."""
 
 
 def to_image(image: np.ndarray) -> Image.Image:
@@ -266,12 +275,12 @@ def font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
     return ImageFont.load_default(size=size)
 
 
-def length_of(text: str, size: int) -> float:
+def length_of(text: str, size: int) -> float | int:
     """How long a text is."""
     return font(size).getlength(text) if text else 0.0
 
 
-def _wrapped(text: str, width: float) -> list[str]:
+def _wrapped(text: str, width: float | int) -> list[str]:
     """Lines of words that are no longer than `width`."""
     lines: list[str] = []
     for word in text.split():
