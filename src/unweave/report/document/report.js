@@ -2,6 +2,8 @@
 "use strict";
 /* The report: sections from the data in the page. Nothing is fetched, nothing is sent. */
 
+const MANY_PANELS = 12;
+
 (() => {
   const data = JSON.parse(/** @type {HTMLElement} */ (document.getElementById("data")).textContent || "{}");
   /** @type {Table} */ const runs = data.runs;
@@ -184,10 +186,17 @@
 
   if (data.answers.length) {
     section("answers", "What the rows say", make("p", { class: "faint" }, data.answers_about + "."),
+      make("ul", { class: "questions" }, ...data.answers.filter((/** @type {any} */ a) => !a.missing).map((/** @type {any} */ a) =>
+        make("li", {}, make("a", { href: `#answer-${a.name}` }, a.asks)))),
       ...data.answers.filter((/** @type {any} */ a) => !a.missing).map((/** @type {any} */ a) => make("article", { id: `answer-${a.name}` },
         make("h3", {}, a.asks), make("p", { class: "source" }, a.source), make("p", {}, a.sentence),
-        ...a.figures.map(figure), ...tabled(a.tables))),
+        ...a.figures.map(folded), ...tabled(a.tables))),
       ...unanswered());
+  }
+  /** A figure; one of many panels waits until it is asked for. @param {any} given */
+  function folded(given) {
+    if (given.panels.length <= MANY_PANELS) return figure(given);
+    return make("details", {}, make("summary", {}, `Figure: ${given.title}, ${given.panels.length} panels`), figure(given));
   }
   function unanswered() {
     const missing = data.answers.filter((/** @type {any} */ a) => a.missing);

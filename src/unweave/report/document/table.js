@@ -7,6 +7,7 @@
 /** @typedef {{num: number, columns: Column[], name?: string, cut?: number}} Table */
 
 const ROWS_OF_A_PAGE = 25;
+const FEW_ROWS = 12; // need no filter
 
 /** The value of a cell. @param {Column} column @param {number} row @returns {any} */
 function cell(column, row) {
@@ -153,7 +154,7 @@ function sortable(table, options) {
     head.children[place]?.querySelector("button")?.focus();
   }
 
-  if (options.filter !== false && table.num > 5) {
+  if (options.filter !== false && table.num > FEW_ROWS) {
     const controls = make("div", { class: "controls" });
     for (const name of options.choices || []) {
       const column = table.columns.find((c) => c.name === name);
