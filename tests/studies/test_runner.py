@@ -12,6 +12,7 @@ import pytest
 
 from small import SMALL, make_sprites
 from unweave.studies import catalog, runner
+from unweave.studies.adding import prune_weights
 from unweave.studies.catalog import STUDIES, Study, find_study, strength_of
 from unweave.studies.claims import Runner, claimed
 from unweave.studies.memory import recall, remember
@@ -99,7 +100,7 @@ def test_runs_that_another_has_claimed_are_left_to_it(done, tmp_path):
 def test_stop_keeps_what_is_there(done, tmp_path, monkeypatch):
     finished, sprites = done
     store = open_store(tmp_path / "s", create=True)
-    monkeypatch.setattr(runner, "_watching", lambda store, listener, began: _stopping())
+    monkeypatch.setattr(runner, "watching", lambda store, listener, began: _stopping())
 
     def _stopping():
         def listen(report):
@@ -156,6 +157,35 @@ def test_killed_anywhere_it_goes_on_to_the_same_result(done, tmp_path):
     assert values(store) == ({k: v for k, v in scores.items() if k[0] in mine},
                              [row for row in runs if row[0] in mine],
                              [row for row in curves if row[0] in mine])
+
+
+def test_the_best_weights_of_each_cell_stay(done, tmp_path):
+    _, sprites = done
+    store = open_store(tmp_path / "s", create=True)
+    configs = STUDY.runs(seeds="0..2")[:3]  # one method, three seeds
+    run_study(STUDY, configs, store, device="cpu", num_workers=1, details=False, weights="best",
+              datasets={"sprites": sprites}, say=lambda line: None, metrics=["mig"])
+    values = {row["run_id"]: row["value"] for row in store.scores() if row["key"] == "mig"}
+    assert store.files("weights") == [f"{max(values, key=values.get)}.safetensors"]
+    log, = [store.read_file(f"log/{name}").decode() for name in store.files("log")]
+    assert "tiny: 3 runs to make, 0 complete" in log
+    assert "3 runs trained, 3 of 3 in all" in log
+    assert log.splitlines()[-1].split(" ", 2)[2].startswith("end: 3 done, 0 diverged, 0 failed")
+    with pytest.raises(UserError, match="'sap' is none: name one of mig, tc"):
+        run_study(STUDY, configs, store, weights="best", best="sap", device="cpu")
+
+
+def test_pruned_by_cell_or_over_all(tmp_path):
+    store = open_store(tmp_path / "s", create=True)
+    for seed, beta, value in ((0, 1, 0.1), (1, 1, 0.3), (0, 2, 0.2), (1, 2, 0.05)):
+        config, = plan("beta_vae", "dsprites", seeds=seed, beta=float(beta), device="cpu")
+        store.append("scores", [{"run_id": config.run_id, "key": "mig", "value": value,
+                                 "higher_is_better": True}])
+        store.append("runs", [{"run_id": config.run_id, "config": config.to_json()}])
+        store.write_file(f"weights/{config.run_id}.safetensors", b"x")
+    assert prune_weights(store, keep=1, best="mig", per_cell=True) == {"kept": 2, "removed": 2}
+    assert prune_weights(store, keep=1, best="mig") == {"kept": 1, "removed": 1}
+    assert prune_weights(store, keep=0, best="mig") == {"kept": 0, "removed": 1}
 
 
 def test_two_studies_of_one_name_are_refused(tmp_path):

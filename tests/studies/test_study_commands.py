@@ -33,7 +33,7 @@ def test_a_study_from_start_to_end(tmp_path, capsys):
     said = call(capsys, *run)
     record, = json.loads(said.out)
     assert (record["done"], record["skipped"], record["failed"]) == (1, 0, 0)
-    assert "vae on dsprites: 1 runs trained, 1 of 1 in all" in said.err
+    assert "vae on dsprites: 1 run trained, 1 of 1 in all" in said.err
     record, = json.loads(call(capsys, *run).out)
     assert (record["done"], record["skipped"]) == (0, 1)
     record, = json.loads(call(capsys, "status", store, "--json").out)

@@ -41,7 +41,10 @@ def run(
     steps: Annotated[int | None, typer.Option(help="Another length of the runs.")] = None,
     metrics: Annotated[str | None, typer.Option(help="Metrics, with commas between.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    weights: Annotated[str, typer.Option(help="Which are kept: all or none.")] = "none",
+    weights: Annotated[str, typer.Option(
+        help="Which are kept, as safetensors: all, none, or the best of each method, strength and "
+             "data set.")] = "none",
+    best: Annotated[str, typer.Option(help="The score by which a run is the best.")] = "mig",
     work: Annotated[Path | None, typer.Option(help="Folder for unfinished runs.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes that score.")] = None,
     stack: Annotated[int | None, typer.Option(help="Runs of a stack, at most.")] = None,
@@ -58,18 +61,20 @@ def run(
 
     from unweave.report.tables import print_records
     from unweave.studies.catalog import find_study
-    from unweave.studies.runner import run_study
+    from unweave.studies.runner import check_weights, run_study
     from unweave.studies.store import open_store
     from unweave.training.progress import display
 
     study = find_study(name)
+    asked = tuple(metrics.split(",") if metrics else study.metrics)
+    check_weights(weights, best, asked)
     configs = study.runs(data=data.split(",") if data else None, seeds=seeds, device=device,
                          steps=steps)
     where = open_store(store, create=True)
-    with display(None) as listener:
-        outcome = run_study(study, configs, where, metrics=metrics.split(",") if metrics else None,
-                            device=device, work=work, weights=weights, num_workers=workers,
-                            most_runs=stack, details=details, listener=listener, log=log,
+    with display(None, keep=False) as listener:
+        outcome = run_study(study, configs, where, metrics=asked, device=device, work=work,
+                            weights=weights, best=best, num_workers=workers, most_runs=stack,
+                            details=details, listener=listener, log=log,
                             say=lambda line: print(line, file=sys.stderr, flush=True))
     record = asdict(outcome) | {"failed": len(outcome.failed)}
     print_records([{"study": study.name} | record], ("study", *record), as_json=as_json)
@@ -168,17 +173,25 @@ def add(
 @study_app.command("prune")
 def prune(
     store: StoreHere,
-    keep: Annotated[int, typer.Option(help="How many weights to keep.")] = 0,
+    weights: Annotated[str, typer.Option(
+        help="Which stay: none, or the best of each method, strength and data set.")] = "none",
+    keep: Annotated[int | None, typer.Option(
+        help="How many stay: of the whole store, or of each cell with --weights best.")] = None,
     best: Annotated[str, typer.Option(help="The score by which runs are the best.")] = "mig",
     as_json: Json = False,
 ) -> None:
     """Remove weights of all but the best runs; rows are never removed.
 
-    Example: unweave study prune S --keep 10 --best mig
+    Example: unweave study prune S --weights best --best mig
     """
     from unweave.report.tables import print_records
     from unweave.studies.adding import prune_weights
     from unweave.studies.store import open_store
+    from unweave.types import unknown_name
 
-    record = prune_weights(open_store(store), keep=keep, best=best)
+    if weights not in ("best", "none"):
+        raise unknown_name("policy for weights", weights, ("best", "none"))
+    each = weights == "best"
+    number = keep if keep is not None else int(each)
+    record = prune_weights(open_store(store), keep=number, best=best, per_cell=each)
     print_records([record], list(record), as_json=as_json)

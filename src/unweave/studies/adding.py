@@ -6,6 +6,7 @@ made again from the weights that the store kept.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -74,19 +75,47 @@ def _run(store: Store, config: RunConfig, row: dict[str, Any], folder: Path, dev
     return Run(config, params, {}, info, load_data(config.data), own, device)
 
 
-def prune_weights(store: Store, *, keep: int, best: str) -> dict[str, int]:
-    """Remove the weights of all but the `keep` runs with the best score `best`."""
+def prune_weights(store: Store, *, keep: int, best: str, per_cell: bool = False) -> dict[str, int]:
+    """Remove the weights of all but the `keep` runs with the best score `best`, rows stay.
+
+    `per_cell`: the best of each cell, the runs that differ in their seed only, as
+    `run --weights best` keeps them. The order is the same for everybody who asks, so that runners
+    that prune one store at the same time agree.
+    """
     if keep < 0:
         raise UserError(f"--keep must be at least 0, got {keep}")
     held = {name.removesuffix(".safetensors") for name in store.files("weights")}
-    found = [row for row in store.scores() if row["key"] == best and row["run_id"] in held]
+    if not held:
+        return {"kept": 0, "removed": 0}
+    scores = store.scores() if keep else []
+    found = [row for row in scores if row["key"] == best and row["run_id"] in held]
     if keep and not found:
-        keys = sorted({row["key"] for row in store.scores()})
+        keys = sorted({row["key"] for row in scores})
         raise UserError(f"no run with weights has the score {best!r}: there are "
                         f"{', '.join(keys) or 'none'}")
     sign = 1.0 if found and found[0]["higher_is_better"] is False else -1.0
-    ordered = sorted(found, key=lambda row: (sign * row["value"], row["run_id"]))
-    chosen = {row["run_id"] for row in ordered[:keep]}
-    for run_id in held - chosen:
+    cells = {row["run_id"]: _cell(row) if per_cell else "" for row in store.runs()}
+    chosen: dict[str, list[str]] = {}
+    for row in sorted(found, key=lambda row: (sign * row["value"], row["run_id"])):
+        of_cell = chosen.setdefault(cells.get(row["run_id"], row["run_id"]), [])
+        if len(of_cell) < keep and row["run_id"] not in of_cell:
+            of_cell.append(row["run_id"])
+    kept = {run_id for of_cell in chosen.values() for run_id in of_cell}
+    # A run without a row is not finished: its runner looks again when it is.
+    gone = {run_id for run_id in held - kept if run_id in cells}
+    for run_id in gone:
         store.remove_file(f"weights/{run_id}.safetensors")
-    return {"kept": len(chosen), "removed": len(held - chosen)}
+    return {"kept": len(held - gone), "removed": len(gone)}
+
+
+def check_best(best: str, metrics: Sequence[str]) -> None:
+    """Refuse to keep the best by a score that the study does not make."""
+    if best.partition(".")[0] not in metrics:
+        raise UserError(f"--weights best needs a score of the study, and {best!r} is none: name "
+                        f"one of {', '.join(metrics) or 'none'} with --best")
+
+
+def _cell(row: dict[str, Any]) -> str:
+    """All of a run's config but its seed."""
+    return json.dumps({k: v for k, v in json.loads(row["config"] or "{}").items() if k != "seed"},
+                      sort_keys=True)

@@ -28,8 +28,9 @@ from unweave.training import Encoded, Run
 from unweave.training.encoding import heads_of_runs
 from unweave.types import UserError
 
-WEIGHTS = ("all", "none")
-"""Whose weights are kept in the store."""
+WEIGHTS = ("all", "best", "none")
+"""Whose weights are kept in the store; best: of each cell, the runs that differ in their seed only,
+the one with the best score. Until a stack is scored its weights are all there (`adding.py`)."""
 
 POINTS_OF_A_CURVE = 100
 """Kept in the store, of at most 500: enough to see what happened."""
@@ -153,7 +154,7 @@ def score_and_store(job: ScoreJob, *, only_scores: bool = False) -> Scored:
             return Scored(job.run_id, job.row["status"], job.folder)
         if job.folder is not None:
             store.append("curves", _thinned(job.run_id, job.folder))
-            if job.weights == "all":
+            if job.weights == "all" or (job.weights == "best" and job.inputs is not None):
                 payload = (job.folder / "weights.safetensors").read_bytes()
                 store.write_file(f"weights/{job.run_id}.safetensors", payload)
         store.append("runs", [job.row])

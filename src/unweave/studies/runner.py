@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -31,11 +30,13 @@ from unweave.config import RunConfig
 from unweave.data import load_data
 from unweave.data.dataset import FactorDataset
 from unweave.data.fetch import data_folder
+from unweave.studies.adding import check_best, prune_weights
 from unweave.studies.catalog import Study
 from unweave.studies.claims import Runner, check_exclusive
 from unweave.studies.memory import remember
-from unweave.studies.rows import WEIGHTS, ScoreJob, prepare, score_and_store
+from unweave.studies.rows import WEIGHTS, Scored, ScoreJob, prepare, score_and_store
 from unweave.studies.store import Store
+from unweave.studies.tally import Outcome, Tally
 from unweave.training import choose_device, train_runs
 from unweave.training.packing import in_pieces, pack, stack_size
 from unweave.training.progress import Listener, Report
@@ -51,75 +52,85 @@ class StopRequested(Exception):
     """`unweave study stop` was called: what is checkpointed stays."""
 
 
-@dataclass
-class Outcome:
-    """What a call of `run_study` did."""
-
-    done: int = 0
-    diverged: int = 0
-    skipped: int = 0
-    """Runs that were complete before."""
-    elsewhere: int = 0
-    """Runs that another runner has claimed."""
-    failed: dict[str, str] = field(default_factory=dict)
-    stopped: bool = False
-
-
 def run_study(study: Study, configs: Sequence[RunConfig], store: Store, *,
               metrics: Sequence[str] | None = None, device: str = "auto",
-              work: str | Path | None = None, weights: str = "none", num_workers: int | None = None,
-              most_runs: int | None = None, details: bool = True,
-              listener: Listener | None = None, say: Callable[[str], None] = print,
+              work: str | Path | None = None, weights: str = "none", best: str = "mig",
+              num_workers: int | None = None, most_runs: int | None = None,
+              details: bool = True, listener: Listener | None = None,
+              say: Callable[[str], None] = print,
               datasets: dict[str, FactorDataset] | None = None, log: str | None = None) -> Outcome:
     """Train, score and store what is missing of a study; call it again to go on.
 
     `work` is a folder of this machine for unfinished runs (in the store if that is a folder);
-    `weights`: which are kept, "all" or "none"; `num_workers`: processes that score; `most_runs`:
-    of a stack; `details`: intervals, floors and ceilings of the scores; `datasets`: those that
-    exist in memory only. `say` gets a line for each stack. `log` sends curves to TensorBoard or
-    Weights & Biases too, as `train` does; event files go into `tensorboard` in the store.
+    `weights`: which are kept, "all", "none", or the "best" of each cell by the score `best`;
+    `num_workers`: processes that score; `most_runs`: of a stack; `details`: intervals, floors and
+    ceilings of the scores; `datasets`: those that exist in memory only. `say` gets a line for each
+    stack, `listener` the steps of a stack and the runs of all; the log of the store gets both.
+    `log` sends curves to TensorBoard or Weights & Biases too, as `train` does; event files go into
+    `tensorboard` in the store.
     """
-    if weights not in WEIGHTS:
-        raise unknown_name("policy for weights", weights, WEIGHTS)
     metrics = tuple(study.metrics if metrics is None else metrics)
+    check_weights(weights, best, metrics)
     where = choose_device(device)
-    folder = _work_folder(store, work)
+    folder = work_folder(store, work)
     if log == "tensorboard":  # folders of runs are removed when their rows are stored
         log = f"tensorboard:{(store.folder or folder) / 'tensorboard'}"
-    remember(store, study, configs, metrics)
-    outcome = Outcome()
-    finished = store.finished()
-    todo = [config for config in configs if config.run_id not in finished]
-    outcome.skipped = len(configs) - len(todo)
+    todo, outcome = begin(study, configs, store, metrics)
     if not todo:
         return outcome
     known = dict(datasets or {})
-    began, trained = time.time(), 0
-    if not store.is_local:
-        check_exclusive(store)
     with Runner(store).at_work() as runner, _pool(num_workers) as pool:
+        tally = Tally(store, runner.owner, len(todo), outcome, listener=listener, say=say)
+        tally.begin(study.name, f"on {where}")
         waiting: list[dict[Future, ScoreJob]] = []
         try:
-            for piece in _pieces(todo, where, known, most_runs):
+            for piece in pieces(todo, where, known, most_runs):
                 mine = taken(runner, piece)
                 outcome.elsewhere += len(piece) - len(mine)
                 if not mine:
                     continue
                 jobs = _train_and_encode(study, mine, store, folder, metrics, where, weights,
-                                         details, known, _watching(store, listener, began), log)
+                                         details, known,
+                                         watching(store, listener, tally.began), log)
                 waiting.append({pool.submit(score_and_store, job): job for job in jobs})
-                trained += len(mine)
-                pace = trained / (time.time() - began) * 3600.0
-                say(f"{mine[0].method} on {mine[0].data}: {len(mine)} runs trained, "
-                    f"{trained} of {len(todo)} in all, {pace:.0f} models an hour")
-                while len(waiting) > _STACKS_AHEAD:
-                    _collect(waiting.pop(0), runner, outcome)
+                tally.stack(mine)
+                while len(waiting) > _STACKS_AHEAD or (waiting and all(
+                        future.done() for future in waiting[0])):
+                    _collect(waiting.pop(0), runner, tally)
+                    keep_best(store, weights, best)
         except StopRequested:
             outcome.stopped = True
         finally:
             for futures in waiting:
-                _collect(futures, runner, outcome)
+                _collect(futures, runner, tally)
+            tally.end()
+    keep_best(store, weights, best)
     return outcome
+
+
+def check_weights(weights: str, best: str, metrics: Sequence[str]) -> None:
+    """Refuse a policy that is none, or a score that the study does not make."""
+    if weights not in WEIGHTS:
+        raise unknown_name("policy for weights", weights, WEIGHTS)
+    if weights == "best":
+        check_best(best, metrics)
+
+
+def keep_best(store: Store, weights: str, best: str) -> None:
+    """Where only the best weights are kept, remove those of the others."""
+    if weights == "best" and store.files("weights"):
+        prune_weights(store, keep=1, best=best, per_cell=True)
+
+
+def begin(study: Study, configs: Sequence[RunConfig], store: Store,
+          metrics: Sequence[str]) -> tuple[list[RunConfig], Outcome]:
+    """Remember a study in its store; the runs that are missing, and a count of the others."""
+    remember(store, study, configs, metrics)
+    finished = store.finished()
+    todo = [config for config in configs if config.run_id not in finished]
+    if todo and not store.is_local:
+        check_exclusive(store)
+    return todo, Outcome(skipped=len(configs) - len(todo))
 
 
 def taken(runner: Runner, configs: Sequence[RunConfig]) -> list[RunConfig]:
@@ -130,7 +141,8 @@ def taken(runner: Runner, configs: Sequence[RunConfig]) -> list[RunConfig]:
     return [config for config in configs if config.run_id in mine - done]
 
 
-def _work_folder(store: Store, work: str | Path | None) -> Path:
+def work_folder(store: Store, work: str | Path | None) -> Path:
+    """Where unfinished runs of a store lie on this machine."""
     if work is not None:
         return Path(work)
     if store.folder is not None:
@@ -139,7 +151,7 @@ def _work_folder(store: Store, work: str | Path | None) -> Path:
     return data_folder() / "work" / hashlib.sha256(store.address.encode()).hexdigest()[:16]
 
 
-def _pieces(configs: list[RunConfig], device: torch.device, datasets: dict[str, FactorDataset],
+def pieces(configs: list[RunConfig], device: torch.device, datasets: dict[str, FactorDataset],
             most_runs: int | None) -> Iterator[list[RunConfig]]:
     """Runs that share a stack, no more than the device holds."""
     for group in pack(configs, [0] * len(configs)):
@@ -165,25 +177,33 @@ def _train_and_encode(study: Study, configs: list[RunConfig], store: Store, fold
                    weights=weights, details=details)
 
 
-def _collect(futures: dict[Future, ScoreJob], runner: Runner, outcome: Outcome) -> None:
+def _collect(futures: dict[Future, ScoreJob], runner: Runner, tally: Tally) -> None:
     """Wait for the scores of a stack; a run that could not be scored is named, not lost."""
     wait(futures)
+    stored = []
     for future, job in futures.items():
         if isinstance(future.exception(), BrokenProcessPool):
-            outcome.failed[job.run_id] = ("the process that scored it ended, perhaps for want of "
-                                          "memory: its weights are kept, run the study again")
+            tally.failed(job.run_id, "the process that scored it ended, perhaps for want of "
+                                     "memory: its weights are kept, run the study again")
             continue
-        result = future.result()
-        if result.error is not None:
-            outcome.failed[result.run_id] = result.error
-        elif result.status == "diverged":
-            outcome.diverged += 1
-        else:
-            outcome.done += 1
-        if result.error is None:
-            if result.folder is not None:
-                shutil.rmtree(result.folder, ignore_errors=True)
-            runner.finish([job.run_id])
+        if count(future.result(), runner, tally):
+            stored.append(job.run_id)
+    tally.scored(stored)
+
+
+def count(result: Scored, runner: Runner, tally: Tally) -> bool:
+    """Note what became of a run; True if its rows are in the store."""
+    if result.error is not None:
+        tally.failed(result.run_id, result.error)
+        return False
+    if result.status == "diverged":
+        tally.outcome.diverged += 1
+    else:
+        tally.outcome.done += 1
+    if result.folder is not None:
+        shutil.rmtree(result.folder, ignore_errors=True)
+    runner.finish([result.run_id])
+    return True
 
 
 @contextmanager
@@ -202,7 +222,7 @@ def _pool(num_workers: int | None) -> Iterator[ProcessPoolExecutor]:
             os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
 
 
-def _watching(store: Store, listener: Listener | None, began: float) -> Listener:
+def watching(store: Store, listener: Listener | None, began: float) -> Listener:
     """A listener that also looks, every few seconds, for a request to stop made since `began`."""
     last = time.monotonic()
 

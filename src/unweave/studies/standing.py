@@ -7,7 +7,7 @@ from typing import Any
 
 from unweave.config import RunConfig
 from unweave.markup import card
-from unweave.studies.claims import claimed
+from unweave.studies.claims import claimed, runners
 from unweave.studies.memory import recall, studies_in
 from unweave.studies.store import Store
 from unweave.types import UserError
@@ -25,6 +25,8 @@ class Standing:
     missing: int
     unscored: int
     """Runs that are done but lack a metric of the study."""
+    runners: int
+    """At work on the store now."""
     models_per_hour: float | None
     hours_left: float | None
 
@@ -75,4 +77,5 @@ def standing(store: Store, record: dict[str, Any]) -> Standing:
         study=record["name"], runs=len(wanted), done=len(done), diverged=len(rows) - len(done),
         running=running, missing=missing,
         unscored=sum(not asked <= scored.get(row["run_id"], set()) for row in done),
-        models_per_hour=pace, hours_left=missing / pace if pace else None)
+        runners=len(runners(store)), models_per_hour=pace,
+        hours_left=missing / pace if pace else None)

@@ -66,7 +66,13 @@ class Silence(PlainLines):
 
 
 class LiveBar:
-    """A rich progress bar on standard error, one row for each label."""
+    """A rich progress bar on standard error, one row for each label.
+
+    `keep=False` takes the row of finished work away: for long lists of it.
+    """
+
+    def __init__(self, keep: bool = True) -> None:
+        self.keep = keep
 
     def __enter__(self) -> LiveBar:
         from rich.console import Console
@@ -90,6 +96,8 @@ class LiveBar:
             self._rows[report.label] = self._bars.add_task(
                 report.label, total=report.steps, text="")
         self._bars.update(self._rows[report.label], completed=report.step, text=report.text)
+        if report.step >= report.steps and not self.keep:
+            self._bars.remove_task(self._rows.pop(report.label))
 
 
 class NotebookBar:
@@ -142,10 +150,11 @@ def in_notebook() -> bool:
     return running is not None and hasattr(running, "kernel")
 
 
-def display(enabled: bool | None = None) -> PlainLines | LiveBar | NotebookBar:
+def display(enabled: bool | None = None, *,
+            keep: bool = True) -> PlainLines | LiveBar | NotebookBar:
     """A bar on a terminal or in a notebook, plain lines elsewhere; `False` shows nothing."""
     if enabled is False:
         return Silence()
     if in_notebook():
         return NotebookBar()
-    return LiveBar() if sys.stderr.isatty() else PlainLines()
+    return LiveBar(keep) if sys.stderr.isatty() else PlainLines()
