@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from small import same
+from small import same, small_letters
 from unweave import nn
 from unweave.objectives import METHODS
 from unweave.training import plan, train_runs
@@ -11,7 +11,8 @@ from unweave.training.stack import Stack
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
-VARIANTS = [(name, {}) for name in METHODS] + [
+BEYOND = ("vade", "infogan", "infowgan_gp")
+VARIANTS = [(name, small_letters(name) if name in BEYOND else {}) for name in METHODS] + [
     ("factor_vae", {"convention": "study2019"}), ("beta_tcvae", {"sampling": "stratified"}),
     ("dip_vae_i", {"estimate": "running"})]
 

@@ -17,6 +17,13 @@ from typing import Any
 from unweave.config import RunConfig
 from unweave.markup import card
 from unweave.objectives import canonical
+from unweave.studies.players import (
+    infogan_codes,
+    infogan_lambda,
+    infogan_seeds,
+    infogan_stability,
+    jiang2017,
+)
 from unweave.training import parse_seeds, plan
 from unweave.types import UserError, unknown_name
 
@@ -24,7 +31,7 @@ STRENGTHS = {
     "vae": "", "beta_vae": "beta", "annealed_vae": "c_max", "factor_vae": "gamma",
     "factor_vae_prior": "gamma", "beta_tcvae": "beta", "dip_vae_i": "lambda_od",
     "dip_vae_ii": "lambda_od", "aae": "gamma", "information_dropout": "beta",
-    "joint_vae": "gamma_z",
+    "joint_vae": "gamma_z", "vade": "", "infogan": "lambda_mi", "infowgan_gp": "lambda_mi",
 }
 """The letter that a study of a method varies, whose value is the `strength` of a stored run."""
 
@@ -211,6 +218,14 @@ STUDIES: Mapping[str, Study] = {study.name: study for study in (
     _study(kaddah2020, data=("shapes3d",), metrics=("factor_vae", "mig", "sap", "dci")),
     _study(hartmann2021, metrics=()),
     # Scores of 15,000 points: the FactorVAE score would encode most of the data set on a CPU.
+    _study(infogan_seeds, data=("mnist,size=28",), metrics=("clusters", "mig"),
+           convention="paper"),
+    _study(infogan_codes, data=("mnist,size=28",), metrics=("clusters", "mig"),
+           convention="paper"),
+    _study(infogan_lambda, seeds="0..9", metrics=("beta_vae", "factor_vae"), convention="paper"),
+    _study(infogan_stability, data=("mnist,size=28",), metrics=("clusters",)),
+    _study(jiang2017, data=("mnist,size=28,split=all",), seeds="0..9",
+           metrics=("clusters", "mig", "sap", "dci", "modularity")),
     _study(quick, seeds="0..1", metrics=("mig", "sap", "modularity")),
 )}
 

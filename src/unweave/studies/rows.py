@@ -74,8 +74,8 @@ def prepare(runs: Sequence[Run], store: Store, *, study: str, metrics: Sequence[
             convention: str, weights: str = "none", details: bool = True) -> list[ScoreJob]:
     """Encode a stack and write down, for each run, what its scores need."""
     alive = [run for run in runs if run.status != "diverged"]
-    own = {run.run_id: tuple(score_clusters(run, convention=convention)) for run in alive
-           if "clusters" in metrics and can_score(run)}
+    clustered = {run.run_id: tuple(score_clusters(run, convention=convention)) for run in alive
+                 if "clusters" in metrics and can_score(run)}
     metrics = [name for name in metrics if name != "clusters"]
     written: dict[str, Path] = {}
     if alive and metrics:
@@ -91,7 +91,7 @@ def prepare(runs: Sequence[Run], store: Store, *, study: str, metrics: Sequence[
         run_id=run.run_id, store=store.address, row=run_row(run, study), folder=run.folder,
         inputs=written.get(run.run_id), space=run.dataset.space, labels=run.dataset.labels,
         metrics=tuple(metrics), convention=convention, num_values=run.num_values, weights=weights,
-        details=details, own=own.get(run.run_id, ())) for run in runs]
+        details=details, own=clustered.get(run.run_id, ())) for run in runs]
 
 
 def row_inputs(plan: Plan, encoded: Encoded) -> dict[str, np.ndarray]:

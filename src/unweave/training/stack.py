@@ -225,8 +225,11 @@ class Stack:
         """Whether the coming step belongs to the autoencoder that a method starts with."""
         return self.step < self._warmup.steps
 
-    def _begin(self) -> None:
-        """The method's own phase: the prior fitted to the codes, optimisers without a past."""
+    def begin(self) -> None:
+        """The method's own phase: the prior fitted to the codes, optimisers without a past.
+
+        Happens by itself before the first step of the phase.
+        """
         fit_priors(self)
         for optimiser in self.optimisers:
             optimiser.forget()
@@ -235,7 +238,7 @@ class Stack:
     def _fill(self) -> None:
         """Put the images of the coming step in place, where they do not live on the device."""
         if self.method.prior is not None and self.step == self._warmup.steps:
-            self._begin()
+            self.begin()
         for feed in self._feeds.values():
             feed.fill(self.step)
 
@@ -324,6 +327,10 @@ class Stack:
                 self._step_and_sum()
                 self._num_plain += 1
             self.step += 1
+
+    def run_until(self, step: int) -> None:
+        """Train up to a step, without points of curves."""
+        self._run(step - self.step)
 
     def _record(self) -> None:
         """Record a step; recording does not execute it."""

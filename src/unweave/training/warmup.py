@@ -39,11 +39,11 @@ def warmup_of(config: RunConfig) -> Warmup:
 
 @torch.no_grad()
 def fit_priors(stack: Stack) -> None:
-    """Fit every run's prior to the means of its codes, and let the encoders' variances begin anew.
+    """Fit every run's prior to the means of its codes.
 
     A run alone and in a stack see the same codes and the same random numbers.
     """
-    codes = _means(stack)
+    codes, _ = code_means(stack)
     for m in range(len(stack)):
         clusters = stack.prior_params["prior.logits"].shape[-1]
         uniform = stack.streams.uniform(Purpose.PRIOR_FIT, 1, NUM_RESTARTS, clusters)[m]
@@ -52,10 +52,11 @@ def fit_priors(stack: Stack) -> None:
             stack.prior_params[name][m].copy_(value)
 
 
-def _means(stack: Stack) -> Tensor:
-    """Codes `[run, sample, latent]` of the training images."""
+def code_means(stack: Stack) -> tuple[Tensor, Tensor]:
+    """Codes `[run, sample, latent]` of training images, and which they are, `[run, sample]`."""
     size, runs = stack.dataset_size, len(stack)
     parts: list[Tensor] = []
+    seen: list[Tensor] = []
     whole = size <= MOST_CODES and stack.sees_all
     for number, start in enumerate(range(0, min(size, MOST_CODES), _CHUNK)):
         count = min(_CHUNK, min(size, MOST_CODES) - start)
@@ -68,4 +69,5 @@ def _means(stack: Stack) -> Tensor:
         head = nn.encode_head(stack.architecture, stack.params, x, buffers=stack.buffers,
                               precision=stack.configs[0].precision)
         parts.append(split_head(head, ())[0])
-    return torch.cat(parts, 1)
+        seen.append(index)
+    return torch.cat(parts, 1), torch.cat(seen, 1)

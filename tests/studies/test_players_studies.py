@@ -1,0 +1,92 @@
+"""Studies and sheets of generators and clusters."""
+
+import numpy as np
+import pytest
+
+from small import small_letters, small_plan, train_small
+from unweave.report.players import cluster_sheet, noise_sheet, seeds_sheet
+from unweave.studies.catalog import STRENGTHS, STUDIES, Study, strength_of
+from unweave.studies.clusters import can_score, score_clusters
+from unweave.studies.runner import run_study
+from unweave.studies.store import open_store
+from unweave.types import UserError
+
+OURS = ("infogan_seeds", "infogan_codes", "infogan_lambda", "infogan_stability", "jiang2017")
+
+
+def runs_of(name, **given):
+    return STUDIES[name].runs(device="cpu", **given)
+
+
+def test_the_grids_are_those_of_the_paper():
+    grid = runs_of("infogan_lambda", seeds="0..9")
+    assert len(grid) == 2 * 11 * 10
+    assert sorted({c["lambda_mi"] for c in grid}) == pytest.approx(np.arange(11) / 10)
+    assert {(c.num_latents, c["categories"], c["num_noise"], c.architecture) for c in grid} == {
+        (4, "3", 5, "infowgan-shapes2d"), (4, "3", 128, "infowgan-shapes2d-big")}
+    codes = runs_of("infogan_codes", seeds="0")
+    assert {(c.num_latents, c["categories"]) for c in codes} == {
+        (2, "10"), (3, "10"), (2, "2"), (2, "20")}
+    for name in OURS[:4]:
+        for config in runs_of(name, seeds="0"):
+            assert (config.learning_rate, config["beta1"], config["beta2"]) == (1e-3, 0.5, 0.999)
+    (vade,) = runs_of("jiang2017", seeds="3")
+    assert (vade.batch_size, vade.learning_rate, vade.architecture) == (100, 2e-3, "jiang2017")
+    assert vade["decay_steps"] == 10 * 70_000 / vade.batch_size
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_study_says_its_command_and_source(name):
+    text = STUDIES[name].make.__doc__
+    assert f"unweave study run {name}" in text
+    assert "Source: " in text
+    assert all(c.method in STRENGTHS for c in runs_of(name, seeds="0"))
+
+
+def test_strengths():
+    config, *_ = runs_of("infogan_lambda", seeds="0")
+    assert strength_of(config) == ("lambda_mi", 0.0)
+    (vade,) = runs_of("jiang2017", seeds="0")
+    assert strength_of(vade) == ("", None)
+
+
+@pytest.fixture(scope="module")
+def runs(sprites):
+    game = small_plan("infogan", categories="3", **small_letters("infogan"))
+    vade = small_plan("vade", architecture="conv64-small", **small_letters("vade"))
+    return train_small([*game, *vade], sprites)
+
+
+def test_sheets(runs):
+    game, vade = runs
+    assert noise_sheet(game, num_images=2, num=3).size[0] > 4 * 64
+    assert seeds_sheet([game, vade], num=3).size[1] > 9 * 64
+    for run in runs:
+        assert cluster_sheet(run, num=2).size[1] > 3 * 64
+    with pytest.raises(UserError, match="vade has no noise"):
+        noise_sheet(vade)
+    with pytest.raises(UserError, match="no run to draw"):
+        seeds_sheet([])
+
+
+def test_clusters_are_scored_against_a_label_of_choice(runs):
+    for run in runs:
+        assert can_score(run)
+        best, chosen = score_clusters(run), score_clusters(run, factor="scale")
+        assert [s.key for s in best] == ["clusters.accuracy", "clusters.nmi", "clusters.ari"]
+        assert chosen[0].settings["factor"] == "scale"
+        assert best[1].value >= chosen[1].value
+        assert all(s.low <= s.value <= s.high for s in best)
+    with pytest.raises(UserError, match="unknown label 'scael': did you mean 'scale'"):
+        score_clusters(runs[0], factor="scael")
+
+
+def test_a_study_stores_scores_of_clusters(sprites, tmp_path):
+    configs = small_plan("vade", architecture="conv64-small", **small_letters("vade"))
+    study = Study("one", lambda: configs, "One short run.", metrics=("clusters", "tc"))
+    store = open_store(tmp_path / "s", create=True)
+    outcome = run_study(study, configs, store, device="cpu", num_workers=1, details=False,
+                        datasets={"sprites": sprites}, say=lambda line: None)
+    assert not outcome.failed
+    keys = {row["key"] for row in store.scores()}
+    assert {"clusters.accuracy", "clusters.nmi", "clusters.ari", "tc.mean"} <= keys
