@@ -53,3 +53,10 @@ def test_numpy_generators_are_keyed_alike():
     assert np.array_equal(first, numpy_generator(3, Purpose.EVALUATION).random(4))
     assert not np.array_equal(first, numpy_generator(3, Purpose.EVALUATION, 1).random(4))
     assert not np.array_equal(first, numpy_generator(4, Purpose.EVALUATION).random(4))
+
+
+def test_no_numbers_are_no_failure():
+    streams = Streams([1, 2])
+    assert streams.normal(Purpose.NOISE, 0, 3, 0).shape == (2, 3, 0)
+    assert streams.uniform(Purpose.NOISE, 0, 0).shape == (2, 0)
+    assert streams.integers(Purpose.NOISE, 0, 5, 0).shape == (2, 0)

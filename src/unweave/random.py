@@ -105,23 +105,23 @@ class Streams:
     def uniform(self, purpose: Purpose, step: int | Tensor, *shape: int) -> Tensor:
         """Uniform float32 in [0, 1), 24 bits each, shape `[M, *shape]`."""
         words = self.bits(purpose, step, math.prod(shape))
-        return ((words >> 8).to(torch.float32) * 2.0**-24).reshape(-1, *shape)
+        return ((words >> 8).to(torch.float32) * 2.0**-24).reshape(len(self.seeds), *shape)
 
     def normal(self, purpose: Purpose, step: int | Tensor, *shape: int) -> Tensor:
         """Standard normal float32, shape `[M, *shape]`, by Box and Muller's transform."""
-        count = math.prod(shape)
+        count, runs = math.prod(shape), len(self.seeds)
         pairs = -(-count // 2)
-        words = self.bits(purpose, step, 2 * pairs).reshape(-1, 2, pairs)
+        words = self.bits(purpose, step, 2 * pairs).reshape(runs, 2, pairs)
         # (0, 1] and [0, 1): the logarithm never sees zero.
         radius = torch.sqrt(-2.0 * torch.log(((words[:, 0] >> 8) + 1).to(torch.float32) * 2.0**-24))
         angle = (words[:, 1] >> 8).to(torch.float32) * (2.0**-24 * 2.0 * math.pi)
         flat = torch.cat([radius * torch.cos(angle), radius * torch.sin(angle)], dim=-1)
-        return flat[:, :count].reshape(-1, *shape)
+        return flat[:, :count].reshape(runs, *shape)
 
     def integers(self, purpose: Purpose, step: int | Tensor, high: int, *shape: int) -> Tensor:
         """Uniform int64 in [0, high), shape `[M, *shape]`; bias below high / 2^32."""
         words = self.bits(purpose, step, math.prod(shape))
-        return (words * high >> 32).reshape(-1, *shape)
+        return (words * high >> 32).reshape(len(self.seeds), *shape)
 
 
 def numpy_generator(seed: int, purpose: Purpose, step: int = 0) -> np.random.Generator:
