@@ -11,7 +11,8 @@ import torch
 from unweave.config import RunConfig
 from unweave.data import table_dataset
 from unweave.nn import ARCHITECTURES
-from unweave.objectives import METHODS, complete
+from unweave.objectives import METHODS, complete, pick
+from unweave.objectives.mixture import named
 from unweave.training import folder as files
 from unweave.training.run import Run
 
@@ -37,6 +38,10 @@ def random_run(architecture="conv64-small", *, method="beta_vae", data=None, sha
         tensors[name] = (entry.fill or 0.0) + scale * draw.standard_normal(entry.shape)
     for name, entry in network.buffers(data.image_shape, *sizes).items():
         tensors[name] = entry.fill + 0.5 * draw.random(entry.shape)
+    prior = METHODS[method].prior
+    if prior is not None:
+        for name, entry in named(prior.init(num_latents, **pick(prior.init, given))).items():
+            tensors[name] = draw.standard_normal(entry.shape)
     params = {k: torch.tensor(v, dtype=torch.float32)[None] for k, v in tensors.items()}
     return Run(config, params, {"step": [0], "loss": [1.0]}, {"status": "done"}, data,
                device=torch.device("cpu"))

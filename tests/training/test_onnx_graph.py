@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from random_runs import random_run
-from unweave.nn import ARCHITECTURES
+from unweave.nn import ARCHITECTURES, Architecture, Conv, Dense, LayerNorm
 from unweave.training.onnx_graph import decoder_onnx, encoder_onnx
+from unweave.types import UserError
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -77,3 +78,25 @@ def test_files_say_which_run_they_are_and_equal_runs_give_equal_bytes():
     assert props == {"run_id": run.run_id, "side": "decoder", "licence": "none"}
     assert [(e.domain, e.version) for e in model.opset_import] == [("", 17)]
     assert encoder_onnx(run) == encoder_onnx(random_run())
+
+
+@pytest.mark.parametrize("method", ["infogan", "infowgan_gp"])
+def test_a_generator_has_its_noise_inside_or_asks_for_it(method):
+    run = random_run("infowgan-mnist", method=method, shape=(28, 28, 1), num_noise=7)
+    check(run)  # codes alone: the one draw of the run
+    decoder = session(decoder_onnx(run, noise=True))
+    assert [entry.name for entry in decoder.get_inputs()] == ["codes", "noise"]
+    codes, noise = run.prior_codes(4), run.generator_noise(4, seed=3)
+    (images,) = decoder.run(None, {"codes": codes, "noise": noise})
+    np.testing.assert_allclose(images, run.decode(codes, noise=noise), rtol=0, atol=1e-5)
+    with pytest.raises(UserError, match="beta_vae decodes codes alone"):
+        decoder_onnx(random_run(), noise=True)
+
+
+def test_layer_normalisation_of_whole_images(monkeypatch):
+    layers = (Conv("conv1", 3), LayerNorm("norm1"), Conv("conv2", 4, stride=1),
+              Dense("dense1", activation="none"))
+    back = (Dense("dense1", 4), LayerNorm("norm1", "tanh"), Conv("deconv1", stride=1),
+            Conv("deconv2", activation="none"))
+    monkeypatch.setitem(ARCHITECTURES, "tiny", Architecture("tiny", "none", layers, back))
+    check(random_run("tiny", shape=(6, 8, 3)))

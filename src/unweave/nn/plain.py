@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from unweave.nn.batch_norm import EPSILON, MOMENTUM
-from unweave.nn.blueprint import Architecture, Conv, Dense, ImageShape, Layer, Norm
+from unweave.nn.blueprint import Architecture, Conv, Dense, ImageShape, Layer, LayerNorm, Norm
 from unweave.nn.cpu import LEAK
 from unweave.types import Params, UserError
 
@@ -34,10 +34,17 @@ def plain_networks(architecture: Architecture, image_shape: ImageShape, head_siz
                 network.add_module("flatten", nn.Flatten())
             network.add_module(layer.name, nn.Linear(math.prod(before), math.prod(after),
                                                      bias=layer.bias))
+        elif isinstance(layer, Conv) and layer.stride == 1:  # 'same', on either side
+            start, end = (layer.kernel - 1) // 2, layer.kernel // 2
+            network.add_module(f"{layer.name}_edge", nn.ZeroPad2d((start, end, start, end)))
+            network.add_module(layer.name, nn.Conv2d(before[-1], after[-1], layer.kernel,
+                                                     bias=layer.bias))
         elif isinstance(layer, Conv):
             kind = nn.Conv2d if side == "encoder" else nn.ConvTranspose2d
             network.add_module(layer.name, kind(before[-1], after[-1], layer.kernel, stride=2,
                                                 padding=(layer.kernel - 2) // 2, bias=layer.bias))
+        elif isinstance(layer, LayerNorm):
+            network.add_module(layer.name, nn.LayerNorm(_channels_first(before), eps=EPSILON))
         else:
             kind = nn.BatchNorm2d if len(before) == 3 else nn.BatchNorm1d
             network.add_module(layer.name, kind(before[-1], eps=EPSILON, momentum=MOMENTUM))
@@ -134,9 +141,16 @@ def _turns(architecture: Architecture, image_shape: ImageShape, head_size: int,
             for ours in ("weight", "bias", "mean", "var"):
                 yield f"{prefix}.{ours}", f"{prefix}.{_STATISTICS.get(ours, ours)}", _same, _same
             continue
+        if isinstance(layer, LayerNorm):
+            turn = (lambda w: w.permute(2, 0, 1)) if len(before) == 3 else _same
+            back = (lambda w: w.permute(1, 2, 0)) if len(before) == 3 else _same
+            for part in ("weight", "bias"):
+                yield f"{prefix}.{part}", f"{prefix}.{part}", turn, back
+            continue
         if isinstance(layer, Conv):
             # Both kinds of kernel are [row, column, big, small] here and [small, big, row, column]
-            # there: a transposed convolution's inputs are the small side.
+            # there: a transposed convolution's inputs are the small side. With stride 1 the inputs
+            # are the big side in the decoder too.
             yield (f"{prefix}.weight", f"{prefix}.weight", lambda w: w.permute(3, 2, 0, 1),
                    lambda w: w.permute(2, 3, 1, 0))
             if layer.bias:
@@ -165,6 +179,10 @@ def _grid(architecture: Architecture, side: str, layer: Layer, after: tuple[int,
     if len(after) == 3:
         return after
     return image_shape if layer is architecture.decoder[-1] else None
+
+
+def _channels_first(shape: tuple[int, ...]) -> list[int]:
+    return [shape[2], shape[0], shape[1]] if len(shape) == 3 else list(shape)
 
 
 def _order(shape: tuple[int, ...]) -> Tensor:

@@ -11,6 +11,9 @@ normalisation are constants, nothing is drawn. Weights are float32 whatever the 
     decoder   codes [batch, code], as `Run.encode` gives them
               -> images [batch, height, width, channel], floats in [0, 1]
 
+A generator's decoder has its noise inside, the one draw that `Run.decode` uses for all images. With
+`noise=True` it asks for it: a second input `noise` [batch, noise].
+
 `batch` is free. Opset 17, which onnxruntime and onnxruntime-web read on every backend.
 """
 
@@ -21,8 +24,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unweave.nn import Conv, Dense, Norm
+from unweave.nn import Conv, Dense, LayerNorm, Norm
 from unweave.nn.batch_norm import EPSILON
+from unweave.nn.blueprint import Layer
 from unweave.nn.cpu import LEAK
 from unweave.training.run import Run
 from unweave.types import UserError
@@ -39,9 +43,10 @@ def encoder_onnx(run: Run, *, metadata: Mapping[str, str] | None = None) -> byte
     return encoder_model(run, metadata=metadata).SerializeToString(deterministic=True)
 
 
-def decoder_onnx(run: Run, *, metadata: Mapping[str, str] | None = None) -> bytes:
+def decoder_onnx(run: Run, *, noise: bool = False,
+                 metadata: Mapping[str, str] | None = None) -> bytes:
     """The decoder as the bytes of an ONNX file; equal runs give equal bytes."""
-    return decoder_model(run, metadata=metadata).SerializeToString(deterministic=True)
+    return decoder_model(run, noise=noise, metadata=metadata).SerializeToString(deterministic=True)
 
 
 def encoder_model(run: Run, *, metadata: Mapping[str, str] | None = None) -> ModelProto:
@@ -54,7 +59,8 @@ def encoder_model(run: Run, *, metadata: Mapping[str, str] | None = None) -> Mod
             if is_first:
                 h = graph.add("Transpose", [h], perm=[0, 3, 1, 2])
             h, is_first = graph.conv(layer, h, "Conv"), False
-            shape = (shape[0] // 2, shape[1] // 2, graph.weight(layer).shape[-1])
+            shape = (shape[0] // layer.stride, shape[1] // layer.stride,
+                     graph.weight(layer).shape[-1])
         elif isinstance(layer, Dense):
             if len(shape) == 3:
                 if not is_first:
@@ -64,7 +70,7 @@ def encoder_model(run: Run, *, metadata: Mapping[str, str] | None = None) -> Mod
         else:
             if len(shape) == 3 and is_first:
                 h, is_first = graph.add("Transpose", [h], perm=[0, 3, 1, 2]), False
-            h = graph.norm(layer, h)
+            h = graph.norm(layer, h) if isinstance(layer, Norm) else graph.layer_norm(layer, h)
     sizes, num_latents = _category_sizes(run), run.config.num_latents
     outputs = [("mu", num_latents), ("logvar", num_latents)]
     outputs += [(f"probabilities_{j}", size) for j, size in enumerate(sizes)]
@@ -85,43 +91,51 @@ def encoder_model(run: Run, *, metadata: Mapping[str, str] | None = None) -> Mod
         [(name, (n,)) for name, n in [("codes", num_latents + len(sizes)), *outputs]], metadata)
 
 
-def decoder_model(run: Run, *, metadata: Mapping[str, str] | None = None) -> ModelProto:
-    """The decoder as an `onnx.ModelProto`: from `codes` to `images`."""
+def decoder_model(run: Run, *, noise: bool = False,
+                  metadata: Mapping[str, str] | None = None) -> ModelProto:
+    """The decoder as an `onnx.ModelProto`: from `codes`, and `noise` if wanted, to `images`."""
     graph, image_shape = _Graph(run, "decoder"), run.dataset.image_shape
-    h = _embed(run, graph)
+    num_noise = run.generator_noise().shape[1] if run.is_generator else 0
+    if noise and not num_noise:
+        raise UserError(f"{run.config.method} decodes codes alone: it takes no noise")
+    h = _embed(run, graph, noise)
     layers = run.architecture.decoder
-    doublings = sum(isinstance(layer, Conv) for layer in layers)
+    doublings = sum(isinstance(layer, Conv) and layer.stride == 2 for layer in layers)
+    has_convs = any(isinstance(layer, Conv) for layer in layers)
     first_conv = next((i for i, layer in enumerate(layers) if isinstance(layer, Conv)), None)
     dense_before = [i for i, layer in enumerate(layers) if isinstance(layer, Dense)
                     and (first_conv is None or i < first_conv)]
     for i, layer in enumerate(layers):
         if isinstance(layer, Conv):
-            h = graph.conv(layer, h, "ConvTranspose")
+            h = graph.conv(layer, h, "ConvTranspose" if layer.stride == 2 else "Conv")
         elif isinstance(layer, Norm):
             h = graph.norm(layer, h)
+        elif isinstance(layer, LayerNorm):
+            h = graph.layer_norm(layer, h)
         else:
             h = graph.dense(layer, h)
-            if doublings and i == dense_before[-1]:
+            if has_convs and i == dense_before[-1]:
                 rows, columns = (side // 2**doublings for side in image_shape[:2])
                 channels = graph.weight(layer).shape[-1] // (rows * columns)
                 h = graph.reshape(h, (rows, columns, channels))
                 h = graph.add("Transpose", [h], perm=[0, 3, 1, 2])
-    if doublings:
+    if has_convs:
         h = graph.add("Transpose", [h], perm=[0, 2, 3, 1])
     else:
         h = graph.reshape(h, image_shape)
     graph.add("Sigmoid", [h], ["images"])
-    return graph.model([("codes", (len(run.num_values),))], [("images", image_shape)], metadata)
+    inputs = [("codes", (len(run.num_values),)), *([("noise", (num_noise,))] if noise else [])]
+    return graph.model(inputs, [("images", image_shape)], metadata)
 
 
 def _category_sizes(run: Run) -> tuple[int, ...]:
     return tuple(n for n in run.num_values if n)
 
 
-def _embed(run: Run, graph: _Graph) -> str:
-    """What the decoder's first layer sees: classes as one-hot vectors."""
+def _embed(run: Run, graph: _Graph, noise: bool) -> str:
+    """What the decoder's first layer sees: classes as one-hot vectors, then a generator's noise."""
     sizes, num_latents = _category_sizes(run), run.config.num_latents
-    if not sizes:
+    if not sizes and not run.is_generator:
         return "codes"
     columns = ["continuous", *(f"class_{j}" for j in range(len(sizes)))]
     lengths = graph.constant("code_sizes", np.array([num_latents] + [1] * len(sizes), np.int64))
@@ -131,6 +145,14 @@ def _embed(run: Run, graph: _Graph) -> str:
         values = graph.constant(f"values_{j}", np.arange(size, dtype=np.float32)[None])
         is_class = graph.add("Equal", [columns[1 + j], values])
         parts.append(graph.add("Cast", [is_class], to=1))
+    if noise:
+        parts.append("noise")
+    elif run.is_generator:
+        fixed = run.generator_noise()
+        width = graph.constant("num_noise", np.array(fixed.shape[1:], np.int64))
+        batch = graph.add("Shape", ["codes"], start=0, end=1)
+        shape = graph.add("Concat", [batch, width], axis=0)
+        parts.append(graph.add("Expand", [graph.constant("generator_noise", fixed), shape]))
     return graph.add("Concat", parts, axis=1)
 
 
@@ -147,7 +169,7 @@ class _Graph:
         self._nodes: list[NodeProto] = []
         self._constants: dict[str, TensorProto] = {}
 
-    def weight(self, layer: Dense | Conv | Norm, part: str = "weight") -> np.ndarray:
+    def weight(self, layer: Layer, part: str = "weight") -> np.ndarray:
         """A weight or running statistic of a layer, as stored."""
         tensor = self._run.params[f"{self._side}.{layer.name}.{part}"]
         return tensor[0].detach().float().cpu().numpy()
@@ -188,9 +210,11 @@ class _Graph:
         inputs = [h, self._named(layer, "weight", kernel)]
         if layer.bias:
             inputs.append(self._named(layer, "bias", self.weight(layer, "bias")))
-        padding = (layer.kernel - 2) // 2
-        h = self.add(kind, inputs, kernel_shape=[layer.kernel] * 2, strides=[2, 2],
-                     pads=[padding] * 4)
+        pads = [(layer.kernel - layer.stride) // 2] * 4
+        if layer.stride == 1:  # 'same': an even kernel needs one more after than before
+            pads = [(layer.kernel - 1) // 2] * 2 + [layer.kernel // 2] * 2
+        h = self.add(kind, inputs, kernel_shape=[layer.kernel] * 2, strides=[layer.stride] * 2,
+                     pads=pads)
         return self._activate(h, layer.activation)
 
     def norm(self, layer: Norm, h: str) -> str:
@@ -200,7 +224,17 @@ class _Graph:
         h = self.add("BatchNormalization", inputs, epsilon=EPSILON)
         return self._activate(h, layer.activation)
 
-    def _named(self, layer: Dense | Conv | Norm, part: str, value: np.ndarray) -> str:
+    def layer_norm(self, layer: LayerNorm, h: str) -> str:
+        """Layer normalisation of all that a sample has, channels second, and the activation."""
+        parts = [self.weight(layer, part) for part in ("weight", "bias")]
+        if parts[0].ndim == 3:
+            parts = [part.transpose(2, 0, 1) for part in parts]
+        inputs = [h, *(self._named(layer, name, part)
+                       for name, part in zip(("weight", "bias"), parts))]
+        h = self.add("LayerNormalization", inputs, axis=1, epsilon=EPSILON)
+        return self._activate(h, layer.activation)
+
+    def _named(self, layer: Layer, part: str, value: np.ndarray) -> str:
         return self.constant(f"{self._side}.{layer.name}.{part}", value)
 
     def _activate(self, h: str, activation: str) -> str:
