@@ -162,7 +162,7 @@ def test_a_run_as_a_module_gives_the_runs_numbers(sprites, method):
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-@pytest.mark.parametrize("shape", [(64, 64, 1), (32, 64, 3)])
+@pytest.mark.parametrize("shape", [(32, 32, 1), (16, 48, 3)])
 def test_plain_networks_compute_what_stacks_do(name, shape):
     architecture, sizes = ARCHITECTURES[name], (8, 4)
     params = init_params(architecture, shape, *sizes, Streams([1]), "pytorch")
