@@ -12,6 +12,8 @@ from torch import nn
 import unweave.data
 from small import small_plan, train_small
 from unweave import cli
+from unweave.data.dataset import BytePixels, FactorDataset
+from unweave.factors import FactorSpace
 from unweave.metrics.arrays import as_array
 from unweave.studies import encoders
 from unweave.studies.encoders import chosen_output, open_encoder, score_encoder
@@ -187,6 +189,13 @@ def test_a_perfect_encoder_scores_as_such(sprites):
                           sprites, metrics=["mig"], num_points=256)
     assert found[0].value > 0.9
     assert found[0].low is not None
+
+
+def test_images_without_factors_are_scored_as_far_as_they_can_be():
+    pictures = np.random.default_rng(0).integers(0, 256, (200, 8, 8, 1), dtype=np.uint8)
+    data = FactorDataset("plain", FactorSpace.without_factors(200), BytePixels(pictures))
+    found = score_encoder(lambda x: x.reshape(len(x), -1)[:, :3].astype(float), data)
+    assert {record.metric for record in found} == {"tc", "wasserstein", "mutual_info_score"}
 
 
 def run_cli(capsys, *words):
