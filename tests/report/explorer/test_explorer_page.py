@@ -11,13 +11,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from random_runs import random_run, write_run
+from unweave.data.dataset import BytePixels, FactorDataset
+from unweave.factors import FactorSpace
+
 pytest.importorskip("fastapi")
 pytest.importorskip("onnx")
 
 from unweave.report.explorer import vendor
 from unweave.report.explorer.export import write_export
 from unweave.report.explorer.gate import Gate
-from unweave.report.explorer.listing import Catalogue
+from unweave.report.explorer.listing import Catalogue, find_runs
 from unweave.report.explorer.server import make_app
 from unweave.report.explorer.upload import read_picture
 
@@ -444,6 +448,37 @@ def test_an_export_works_from_a_plain_web_server(page, catalogue, folder, librar
         finally:
             server.shutdown()
             thread.join(5)
+
+
+def test_colour_and_images_without_factors(page, serve, libraries, tmp_path):
+    draw = np.random.default_rng(0)
+    smooth = np.repeat(np.repeat(draw.integers(0, 256, (40, 4, 4, 3), np.uint8), 8, 1), 8, 2)
+    photos = FactorDataset("photos", FactorSpace.without_factors(40), BytePixels(smooth))
+    run = random_run(data=photos)
+    found = find_runs([write_run(run, tmp_path)], datasets={"photos": photos})
+    with serve(make_app(found, Gate.of("127.0.0.1", None), vendor=libraries)) as client:
+        open_page(page, client.url)
+        assert page.locator("#filters").is_hidden()
+        assert page.locator(".heat").count() == 0
+        page.locator("#picker summary").click()
+        tile = page.locator(".tile").nth(3)
+        index = int(tile.get_attribute("data-index"))
+        assert tile.get_attribute("aria-label") == f"image {index}"
+        tile.click()
+        wait_for(page, "location.hash.includes(`x=${index}`)", index=index)
+        code = settled(page)
+        np.testing.assert_allclose(code, run.encode(photos.images([index])), atol=2e-3)
+        expected = np.round(run.decode(code)[0] * 255).astype(int)
+        shown = np.array(page.locator("[data-role=picture]").evaluate(READ)).reshape(32, 32, 4)
+        assert np.abs(shown[..., :3] - expected).max() <= 1
+        with page.expect_download() as waiting:
+            page.locator("[data-role=gif]").click()
+        j = used_latent(page)
+        code[0, j] = -float(page.locator(f"[data-latent='{j}'] input").get_attribute("max"))
+        expected = np.round(run.decode(code)[0] * 255).astype(int)
+        with Image.open(waiting.value.path()) as gif:
+            first = np.asarray(gif.convert("RGB")).astype(int)[::4, ::4]
+        assert np.abs(first - expected).mean() < 10, "256 colours for all frames"
 
 
 def test_without_onnxruntime_the_server_makes_the_pictures(page, catalogue, serve, folder):
