@@ -19,7 +19,7 @@ def explore(
     host: Annotated[str, typer.Option(
         help="Where to listen; beyond this machine a token is needed, and printed.")] = "127.0.0.1",
     token: Annotated[str | None, typer.Option(
-        help="The token, if it should not be made anew.")] = None,
+        envvar="UNWEAVE_TOKEN", help="The token, if it should not be made anew.")] = None,
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open a browser.")] = True,
     num_images: Annotated[int, typer.Option(
         help="Images of the data set that travel with an export.")] = 240,

@@ -108,6 +108,13 @@ def test_bad_targets_are_one_sentence_and_exit_code_2(capsys, folder, tmp_path):
     assert "a token has 12" in said.err
 
 
+def test_the_command_has_help_with_an_example(capsys):
+    code, said = run_cli(capsys, "explore", "--help")
+    assert code == 0
+    assert "Example: unweave explore" in said.out
+    assert "--json" in said.out
+
+
 def test_the_command_serves_until_it_is_interrupted(capsys, tmp_path, monkeypatch, libraries):
     monkeypatch.setenv("UNWEAVE_DATA", str(tmp_path / "cache"))
     shutil.copytree(libraries, vendor.folders()[1])  # so that nobody asks npm

@@ -127,7 +127,9 @@ export function heatMap(facts, go) {
       onclick: () => go(j) }, facts.latents[j].name)),
     ...facts.information[j].map((share) => {
       const percent = Math.round(100 * share);
-      const cell = make("td", { class: percent > 55 ? "strong" : null }, String(percent));
+      // Where letters must turn to stay legible: sooner on the light shades of the dark theme.
+      const shade = percent > 80 ? "full" : percent > 55 ? "strong" : null;
+      const cell = make("td", { class: shade }, String(percent));
       cell.style.setProperty("--share", `${percent}%`);
       return cell;
     })));
