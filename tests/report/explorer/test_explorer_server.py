@@ -109,6 +109,7 @@ def test_an_unknown_run_and_a_broken_one_are_one_sentence(get, folder):
     answer = get(f"/data/runs/{folder.broken.run_id}/run.json")
     assert answer.status == 422
     assert "damaged or not a safetensors file" in error_of(answer)
+    assert str(folder.path) not in error_of(answer)
     answer = get(f"/data/runs/{folder.diverged.run_id}/decoder.onnx")
     assert answer.status == 422
     assert "diverged" in error_of(answer)

@@ -108,7 +108,7 @@ class Catalogue:
         with self._lock:
             if run_id not in self._runs:
                 data = self._dataset(entry.config.data)
-                self._runs[run_id] = (load(entry.folder, device="cpu", data=data)
+                self._runs[run_id] = (_run_of_folder(entry.folder, data)
                                       if entry.folder is not None
                                       else _run_of_store(entry, data))
             self._runs.move_to_end(run_id)
@@ -199,6 +199,14 @@ def _chosen_scores(rows: Sequence[Mapping[str, Any]], better: dict[str, bool]) -
         if row["higher_is_better"] is not None:
             better.setdefault(row["key"], bool(row["higher_is_better"]))
     return found
+
+
+def _run_of_folder(folder: Path, data: FactorDataset) -> Run:
+    """As `load`, but what is wrong is told without the folders of this machine."""
+    try:
+        return load(folder, device="cpu", data=data)
+    except UserError as error:
+        raise UserError(str(error).replace(f"{folder.parent}/", "")) from None
 
 
 def _run_of_store(entry: Listed, data: FactorDataset) -> Run:

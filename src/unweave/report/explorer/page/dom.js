@@ -37,7 +37,7 @@ export function say(/** @type {string} */ sentence, /** @type {"" | "problem"} *
   place.textContent = sentence;
   place.dataset.kind = kind;
   clearTimeout(timer);
-  if (!kind) timer = setTimeout(() => { place.textContent = ""; }, 4000);
+  timer = setTimeout(() => { place.textContent = ""; }, kind ? 15000 : 4000);
 }
 
 /** Run work whose failure is told. @param {() => Promise<unknown>} work */
