@@ -408,6 +408,20 @@ def test_a_phone_in_the_dark(browser, address, folder):
         check_picture(page, folder.runs[0])
 
 
+def test_draws_from_the_prior_and_zero(page, address, folder):
+    run = folder.runs[2]
+    open_page(page, address, f"#a={run.run_id}")
+    page.locator("[data-role=prior]").click()
+    drawn = settled(page)
+    assert np.abs(run.prior_codes(64) - drawn).max(1).min() < 1e-3
+    check_picture(page, run)
+    page.locator("[data-role=zero]").click()
+    assert (settled(page) == 0).all()
+    check_picture(page, run)
+    page.locator("[data-role=reset]").click()
+    assert np.abs(settled(page)).max() > 0
+
+
 def test_an_export_works_from_a_plain_web_server(page, catalogue, folder, libraries, tmp_path):
     chosen = {run.run_id: catalogue.entries[run.run_id] for run in folder.runs[:2]}
     some = Catalogue(chosen, catalogue.higher_is_better, catalogue.datasets)

@@ -24,6 +24,7 @@ NUM_SAMPLE = 240
 """Images of a data set that travel with the page."""
 
 _NUM_KL, _NUM_INFORMATION = 256, 4000  # images behind the order of latents, and behind the table
+_NUM_PRIOR = 64  # draws that the page chooses from: what the prior is, the run knows
 _MOST_CLASSES = 64  # a label with more is not offered as a filter
 _LEAST_REACH = 3.0
 
@@ -47,7 +48,8 @@ def run_record(run: Run) -> dict[str, Any]:
         "dataset": data_key(config.data), "seed": config.seed, "steps": config.steps,
         "architecture": config.architecture, "letters": dict(config.hyper),
         "shape": list(run.dataset.image_shape), "latents": latents,
-        "factors": list(Album(run.dataset).names)}
+        "factors": list(Album(run.dataset).names),
+        "prior": np.round(run.prior_codes(_NUM_PRIOR), 4).tolist()}
 
 
 def information_record(run: Run) -> list[list[float]]:

@@ -20,6 +20,7 @@ import { getBytes, post } from "./net.js";
  * @property {[number, number, number]} shape
  * @property {Latent[]} latents
  * @property {string[]} factors
+ * @property {number[][]} prior  codes drawn from it
  * @property {number[][]} information  latent, factor; empty until it has arrived
  *
  * @typedef {object} Model

@@ -186,13 +186,11 @@ export class Panel {
     this.update();
   }
 
-  /** Normal latents, uniform classes. */
+  /** One of the draws that came with the run. */
   draw() {
     this.stop();
-    this.facts.latents.forEach(({ values }, j) => {
-      const normal = Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random());
-      this.code[j] = values ? Math.floor(Math.random() * values) : normal;
-    });
+    const { prior } = this.facts;
+    this.code.set(prior[Math.floor(Math.random() * prior.length)]);
     this.update();
   }
 
