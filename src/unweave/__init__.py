@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from unweave.metrics import METRICS, score
     from unweave.nn import ARCHITECTURES
     from unweave.objectives import METHODS
+    from unweave.report.pictures import picture
     from unweave.studies.encoders import score_encoder
     from unweave.studies.scoring import score_run
     from unweave.training import Run, load, train, train_runs
@@ -39,6 +40,7 @@ _HOME = {
     "import_checkpoint": "unweave.export",
     "load": "unweave.training",
     "load_data": "unweave.data",
+    "picture": "unweave.report.pictures",
     "score": "unweave.metrics",
     "score_encoder": "unweave.studies.encoders",
     "score_run": "unweave.studies.scoring",
@@ -50,7 +52,7 @@ _HOME = {
 __all__ = [
     "ARCHITECTURES", "DATASETS", "METHODS", "METRICS", "FactorDataset", "FactorSpace", "Run",
     "RunConfig", "UserError", "__version__", "export_run", "import_checkpoint", "load", "load_data",
-    "score", "score_encoder", "score_run", "table_dataset", "train", "train_runs",
+    "picture", "score", "score_encoder", "score_run", "table_dataset", "train", "train_runs",
 ]
 
 

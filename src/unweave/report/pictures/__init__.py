@@ -1,6 +1,6 @@
 """Pictures of runs: everything that the papers show of one, by name.
 
->>> from unweave.report.pictures import picture
+>>> from unweave import picture
 >>> picture(run, "traversals").save("traversals.png")   # doctest: +SKIP
 
 In a notebook a picture as the last line of a cell shows itself.
