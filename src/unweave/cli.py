@@ -114,6 +114,7 @@ def train(
     """
     from unweave.report.tables import print_records
     from unweave.training import train as train_now
+    from unweave.training.progress import main_terms
 
     runs = train_now(
         method, data, seeds=seeds, steps=steps, out=out, device=device, resume=resume,
@@ -123,8 +124,7 @@ def train(
         **({} if log is None else {"log": log}), **_parse_settings(settings or []))
     records = [{"name": run.run_id, "folder": str(run.folder), "status": run.status,
                 "seed": run.config.seed, **dict(run.config.hyper),
-                **{k: run.curves[k][-1] for k in ("loss", "recon", "kl", "critic_loss", "mi")
-                   if k in run.curves},
+                **{k: run.curves[k][-1] for k in main_terms(run.curves)},
                 "seconds": run.info["seconds"]} for run in runs]
     columns = [k for k in records[0] if k not in ("name",)]
     print_records(records, columns, as_json=as_json)

@@ -20,7 +20,7 @@ from unweave.objectives import METHODS
 from unweave.training import folder as files
 from unweave.training.loggers import Logger
 from unweave.training.packing import in_pieces, lanes, pack
-from unweave.training.progress import Listener, Report, clock
+from unweave.training.progress import Listener, Report, clock, main_terms
 from unweave.training.run import Run
 from unweave.training.stack import Stack
 from unweave.types import Params, UserError
@@ -153,7 +153,7 @@ class _Pace:
         (t0, s0), (t1, s1) = self.points[0], self.points[-1]
         speed = (s1 - s0) / max(t1 - t0, 1e-9)
         alive = [job for job in jobs if job.diverged_at is None]
-        shown = [k for k in ("loss", "recon", "kl", "critic_loss", "mi") if k in jobs[0].curves]
+        shown = main_terms(jobs[0].curves)
         terms = {k: sum(j.curves[k][-1] for j in alive) / len(alive) for k in shown if alive}
         losses = "  ".join(f"{k} {v:.1f}" for k, v in terms.items())
         lost = f"  {len(jobs) - len(alive)} diverged" if len(alive) < len(jobs) else ""

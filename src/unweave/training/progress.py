@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -158,3 +158,9 @@ def display(enabled: bool | None = None, *,
     if in_notebook():
         return NotebookBar()
     return LiveBar(keep) if sys.stderr.isatty() else PlainLines()
+
+
+def main_terms(curves: Container[str]) -> list[str]:
+    """The terms that a line has room for: of a VAE's, or of two players'."""
+    terms = ("loss", "recon", "kl") if "recon" in curves else ("loss", "critic_loss", "mi")
+    return [name for name in terms if name in curves]
