@@ -1,11 +1,13 @@
 """Python on the pages runs as it stands: the blocks of a page in order, in one namespace.
 
-Each page runs in an empty folder. Trainings are cut to two steps, and `<!-- not run: why -->` above
-a block leaves it out. Pages of methods are checked in `test_docs.py`, whose trainings are long.
+Each page runs in an empty folder. Trainings are cut to two steps. `<!-- needs: package -->` above a
+block runs it where that package is installed, `<!-- not run: why -->` nowhere.
+Pages of methods are checked in `test_docs.py`, whose trainings are long.
 """
 
 import re
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +17,8 @@ import unweave
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-BLOCK = re.compile(r"^(?:<!-- not run: (?P<reason>[^\n]+) -->\n)?```python\n(?P<code>.*?)^```$",
-                   re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^(?:<!-- not run: (?P<reason>[^\n]+) -->\n|<!-- needs: (?P<needs>\w+) -->\n)?"
+                   r"```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def pages():
@@ -54,7 +56,7 @@ def test_the_blocks_of_a_page_run(path, tmp_path, monkeypatch, registers):
     monkeypatch.setenv("UNWEAVE_DATA", str(tmp_path / "cache"))
     text, namespace = path.read_text(), {"__name__": "page"} | given(path)
     for found in BLOCK.finditer(text):
-        if found["reason"]:
+        if found["reason"] or (found["needs"] and find_spec(found["needs"]) is None):
             continue
         code = re.sub(r"\bsteps=[\d_]+", "steps=2", found["code"])
         line = text.count("\n", 0, found.start("code"))
@@ -65,8 +67,10 @@ def test_the_blocks_of_a_page_run(path, tmp_path, monkeypatch, registers):
 
 
 def test_a_block_that_is_not_run_says_why():
-    text = "<!-- not run: needs a GPU -->\n```python\nx\n```\n\n```python\ny\n```\n"
-    assert [found["reason"] for found in BLOCK.finditer(text)] == ["needs a GPU", None]
+    text = ("<!-- not run: takes a day -->\n```python\nx\n```\n\n```python\ny\n```\n"
+            "<!-- needs: ray -->\n```python\nz\n```\n")
+    said = [(found["reason"], found["needs"]) for found in BLOCK.finditer(text)]
+    assert said == [("takes a day", None), (None, None), (None, "ray")]
 
 
 def test_few_blocks_are_left_out():
