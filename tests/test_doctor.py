@@ -35,6 +35,13 @@ def test_the_command_lists_everything_and_exits_with_0():
             assert record["advice"], record
 
 
+def test_help_has_an_example():
+    done = run("doctor", "--help")
+    assert done.returncode == 0
+    assert "Example: unweave doctor" in done.stdout
+    assert "--json" in done.stdout
+
+
 def test_a_table_for_people(capsys, monkeypatch):
     from unweave import cli
 

@@ -83,7 +83,7 @@ def test_scores_are_a_list_that_shows_a_table():
     html = found._repr_html_()
     assert "mig" in html
     assert f"{found[0].low:.3f} to {found[0].high:.3f}" in html
-    assert "num_bins differ from the convention" in html
+    assert "changed from the convention: num_bins" in html
     assert html.count("<tr>") == 1 + len(found)
     assert found[0]._repr_html_().count("<tr>") == 2
 

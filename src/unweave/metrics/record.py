@@ -171,6 +171,6 @@ class Scores(list[Score]):
             "convention": score.convention + (" *" if score.overridden else "")}
             for score in self]
         changed = sorted({name for score in self for name in score.overridden})
-        note = f"<div>* {escape(changed)} differ from the convention</div>" if changed else ""
+        note = f"<div>* changed from the convention: {escape(changed)}</div>" if changed else ""
         return table(records, ("score", "value", "interval", "chance", "ceiling", "better",
                                "convention")) + note
