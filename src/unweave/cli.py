@@ -19,7 +19,6 @@ from unweave.commands.explore import explore
 from unweave.commands.export import export, import_checkpoint, pull
 from unweave.commands.pictures import show
 from unweave.commands.report import report
-from unweave.commands.rows import agreement, cost, merge
 from unweave.commands.score import runs_in, score
 from unweave.commands.study import study_app
 
@@ -31,8 +30,6 @@ app.add_typer(data_app, name="data")
 app.add_typer(study_app, name="study")
 study_app.add_typer(import_app, name="import")
 study_app.command("analyse")(analyse)
-for command in (merge, agreement, cost):
-    study_app.command()(command)
 app.command()(compare)
 app.command()(select)
 app.command()(doctor)
