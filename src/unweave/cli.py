@@ -14,9 +14,11 @@ from typing import Annotated, Any
 import typer
 
 from unweave.commands.answers import analyse, compare, import_app, select
+from unweave.commands.cost import cost
 from unweave.commands.doctor import doctor, print_version
 from unweave.commands.explore import explore
 from unweave.commands.export import export, import_checkpoint, pull
+from unweave.commands.joining import agreement, merge
 from unweave.commands.pictures import show
 from unweave.commands.report import report
 from unweave.commands.score import runs_in, score
@@ -30,6 +32,8 @@ app.add_typer(data_app, name="data")
 app.add_typer(study_app, name="study")
 study_app.add_typer(import_app, name="import")
 study_app.command("analyse")(analyse)
+for _command in (cost, merge, agreement):
+    study_app.command(_command.__name__)(_command)
 app.command()(compare)
 app.command()(select)
 app.command()(doctor)

@@ -37,6 +37,7 @@ def run(
     name: Annotated[str, typer.Argument(help="A study, or file.py:function.")],
     store: StoreAt,
     data: Annotated[str | None, typer.Option(help="Data sets, with commas between.")] = None,
+    methods: Annotated[str | None, typer.Option(help="Methods, with commas between.")] = None,
     seeds: Annotated[str | None, typer.Option(help="0..4 or 0,2,5.")] = None,
     steps: Annotated[int | None, typer.Option(help="Another length of the runs.")] = None,
     metrics: Annotated[str | None, typer.Option(help="Metrics, with commas between.")] = None,
@@ -51,6 +52,13 @@ def run(
     details: Annotated[bool, typer.Option(help="Intervals, floors and ceilings.")] = True,
     log: Annotated[str | None, typer.Option(
         help="Send curves to tensorboard[:FOLDER] or wandb[:PROJECT] too.")] = None,
+    engine: Annotated[str, typer.Option(help="local: this machine; ray: a cluster.")] = "local",
+    address: Annotated[str | None, typer.Option(
+        help="Of a Ray cluster, or auto; without one Ray starts on this machine.")] = None,
+    gpus_per_stack: Annotated[float | None, typer.Option(
+        help="With Ray: GPUs of a stack, or a share of one.")] = None,
+    cpus_per_stack: Annotated[float, typer.Option(help="With Ray: cores of a stack.")] = 1.0,
+    retries: Annotated[int, typer.Option(help="With Ray: attempts after a lost node.")] = 5,
     as_json: Json = False,
 ) -> None:
     """Train, score and store what is missing of a study; the same command goes on later.
@@ -60,22 +68,39 @@ def run(
     from dataclasses import asdict
 
     from unweave.report.tables import print_records
-    from unweave.studies.catalog import find_study
+    from unweave.studies.catalog import find_study, only_methods
+    from unweave.studies.ray_engine import Needs, plan_there, run_on_ray
     from unweave.studies.runner import check_weights, run_study
     from unweave.studies.store import open_store
     from unweave.training.progress import display
+    from unweave.types import unknown_name
 
+    if engine not in ("local", "ray"):
+        raise unknown_name("engine", engine, ("local", "ray"))
     study = find_study(name)
     asked = tuple(metrics.split(",") if metrics else study.metrics)
     check_weights(weights, best, asked)
-    configs = study.runs(data=data.split(",") if data else None, seeds=seeds, device=device,
-                         steps=steps)
+    chosen = {"data": data.split(",") if data else None, "seeds": seeds, "device": device,
+              "steps": steps}
+    needs = Needs(gpus=gpus_per_stack, cpus=cpus_per_stack, retries=retries)
+    if engine == "ray" and log is not None:
+        raise UserError("curves are sent elsewhere by runs of this machine only: leave --log out "
+                        "with --engine ray; the store holds all curves")
+    if engine == "ray":
+        made = plan_there(study, chosen, address=address, needs=needs)
+    else:
+        made = study.runs(**chosen)
+    configs = only_methods(made, methods)
     where = open_store(store, create=True)
     with display(None, keep=False) as listener:
-        outcome = run_study(study, configs, where, metrics=asked, device=device, work=work,
-                            weights=weights, best=best, num_workers=workers, most_runs=stack,
-                            details=details, listener=listener, log=log,
-                            say=lambda line: print(line, file=sys.stderr, flush=True))
+        common = {"metrics": asked, "work": work, "weights": weights, "best": best,
+                  "most_runs": stack, "details": details, "listener": listener,
+                  "say": lambda line: print(line, file=sys.stderr, flush=True)}
+        if engine == "ray":
+            outcome = run_on_ray(study, configs, where, address=address, needs=needs, **common)
+        else:
+            outcome = run_study(study, configs, where, device=device, num_workers=workers, log=log,
+                                **common)
     record = asdict(outcome) | {"failed": len(outcome.failed)}
     print_records([{"study": study.name} | record], ("study", *record), as_json=as_json)
     for run_id, reason in outcome.failed.items():

@@ -16,7 +16,7 @@ from typing import Any
 
 from unweave.config import RunConfig
 from unweave.markup import card
-from unweave.objectives import canonical
+from unweave.objectives import aliases, canonical
 from unweave.studies.players import (
     infogan_codes,
     infogan_lambda,
@@ -89,6 +89,21 @@ class Study:
             "what": self.summary, "data": list(self.data), "seeds": self.seeds,
             "metrics": list(self.metrics) or "none", "convention": self.convention,
             "run it": f"unweave study run {self.name} --store S"})
+
+
+def only_methods(configs: Sequence[RunConfig], methods: str | None) -> list[RunConfig]:
+    """Runs of some methods, named with commas between; all without names."""
+    if methods is None:
+        return list(configs)
+    known = dict.fromkeys(config.method for config in configs)
+    wanted = set()
+    for name in methods.split(","):
+        name = name.strip()
+        own = name if name in known else aliases().get(name, name)
+        if own not in known:
+            raise unknown_name("method of this study", name, known)
+        wanted.add(own)
+    return [config for config in configs if config.method in wanted]
 
 
 def strength_of(config: RunConfig) -> tuple[str, float | None]:

@@ -1,0 +1,102 @@
+"""Stores joined without loss or doubles, and set beside published scores."""
+
+import csv
+import json
+
+import pytest
+
+from unweave.cli import main
+from unweave.studies.catalog import Study
+from unweave.studies.memory import recall, remember
+from unweave.studies.merge import merge
+from unweave.studies.reproduction import agreement
+from unweave.studies.store import open_store
+from unweave.training import plan
+from unweave.types import UserError
+
+COLUMNS = ("dataset", "model_name", "model_random_seed", "vae_beta", "mig_discrete_mig",
+           "sap_score")
+
+
+def study(source="unweave"):
+    return Study("mine", lambda: [], "Runs.", source=source)
+
+
+def fill(folder, seeds, value=0.5, method="beta_vae"):
+    store = open_store(folder, create=True)
+    configs = plan(method, "dsprites", seeds=seeds, beta=4.0, device="cpu")
+    remember(store, study(), configs, ("mig",))
+    for config in configs:
+        store.append("scores", [{"run_id": config.run_id, "key": "mig", "value": value + 0.01
+                                 * config.seed, "metric": "mig", "convention": "study2019",
+                                 "version": "1", "seed": 0, "settings": "{}",
+                                 "overridden": "[]"}])
+        store.append("curves", [{"run_id": config.run_id, "step": 1, "term": "loss",
+                                 "value": 1.0}])
+        store.write_file(f"weights/{config.run_id}.safetensors", b"x")
+        store.append("runs", [{"run_id": config.run_id, "source": "unweave", "status": "done",
+                               "data": "dsprites", "method": method, "letter": "beta",
+                               "strength": 4.0, "seed": config.seed}])
+    return store
+
+
+def test_rows_of_two_machines(tmp_path):
+    a, b = fill(tmp_path / "a", [0, 1]), fill(tmp_path / "b", [1, 2], value=0.9)
+    b.append("scores", [{"run_id": "unfinished", "key": "mig", "value": 0.1}])
+    into = open_store(tmp_path / "all", create=True)
+    first, second = merge(into, [a, b])
+    assert [first[k] for k in ("runs", "scores", "curves", "weights")] == [2, 2, 2, 2]
+    assert [second[k] for k in ("runs", "scores", "curves", "weights")] == [1, 1, 1, 1]
+    assert into.read("runs").num_rows == len(into.runs()) == 3
+    assert {row["value"] for row in into.scores()} == {0.5, 0.51, 0.92}  # its own rows stay
+    assert len(recall(into, "mine")["runs"]) == 3
+    again = merge(into, [a, b])
+    assert all(record[k] == 0 for record in again
+               for k in ("runs", "scores", "curves", "weights"))
+    assert into.read("scores").num_rows == 3
+    with pytest.raises(UserError, match="into itself"):
+        merge(into, [into])
+
+
+def test_two_studies_of_one_name_are_not_joined(tmp_path):
+    a, b = (open_store(tmp_path / name, create=True) for name in "ab")
+    configs = plan("vae", "dsprites", device="cpu")
+    remember(a, study(), configs, ())
+    remember(b, study("/other.py"), configs, ())
+    b.append("runs", [{"run_id": "x"}])
+    with pytest.raises(UserError, match="two studies of one name"):
+        merge(a, [b])
+    assert a.runs() == []
+
+
+def published(folder):
+    path = folder / "dsprites_full.csv"
+    with path.open("w", newline="") as handle:
+        writer = csv.writer(handle)
+        writer.writerow(COLUMNS)
+        for seed in range(21):
+            writer.writerow(["dsprites_full", "beta_vae", seed, 4.0, 0.4 + 0.01 * seed, 0.1])
+    return path
+
+
+def test_beside_the_published(tmp_path, capsys):
+    path = published(tmp_path)
+    record, = agreement(fill(tmp_path / "a", [0, 1, 2]), [path])
+    assert (record["runs"], record["published_runs"], record["score"]) == (3, 21, "mig")
+    assert record["median"] == pytest.approx(0.51)
+    assert record["published_median"] == pytest.approx(0.5)
+    assert (record["published_5"], record["published_95"]) == pytest.approx((0.41, 0.59))
+    assert record["inside"]
+    far, = agreement(fill(tmp_path / "b", [0], value=0.7), [path])
+    assert not far["inside"]
+    with pytest.raises(UserError, match="no cell is in both"):
+        agreement(fill(tmp_path / "c", [0], method="beta_tcvae"), [path])
+    with pytest.raises(UserError, match="no finished runs of its own"):
+        agreement(open_store(tmp_path / "d", create=True), [path])
+    for arguments, key in ((["agreement", tmp_path / "a", "--published", path], "cells"),
+                           (["merge", tmp_path / "all", tmp_path / "a", tmp_path / "b"], None)):
+        with pytest.raises(SystemExit) as leave:
+            main(["study", *map(str, arguments), "--json"])
+        assert leave.value.code == 0
+        said = json.loads(capsys.readouterr().out)
+        assert said[key] if key else [r["runs"] for r in said] == [3, 0]
