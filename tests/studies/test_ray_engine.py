@@ -15,7 +15,8 @@ from unweave.studies.store import open_store
 from unweave.training import plan
 from unweave.types import UserError
 
-pytestmark = [pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray: pip install ray"),
+pytestmark = [pytest.mark.slow,  # half a minute of a core to start a cluster and its workers
+              pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray: pip install ray"),
               pytest.mark.filterwarnings("ignore")]  # Ray's own, of which there are many
 
 

@@ -19,6 +19,8 @@ def test_together_as_alone(sprites, method, monkeypatch):
     for codes, run in zip(together, runs):
         np.testing.assert_allclose(codes, run.encode_at(index), rtol=1e-5, atol=1e-6)
     assert not np.allclose(together[0], together[1])
+    # To the last bit: a stack resumed with fewer runs must give the scores of the whole one.
+    np.testing.assert_array_equal(together[1], encode_runs(runs[1:], index)[0])
     assert seen[-1].step == seen[-1].steps == 33
 
 

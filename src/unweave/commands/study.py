@@ -82,6 +82,8 @@ def run(
     check_weights(weights, best, asked)
     chosen = {"data": data.split(",") if data else None, "seeds": seeds, "device": device,
               "steps": steps}
+    if gpus_per_stack is None and device != "auto":
+        gpus_per_stack = 0.0 if device == "cpu" else 1.0
     needs = Needs(gpus=gpus_per_stack, cpus=cpus_per_stack, retries=retries)
     if engine == "ray" and log is not None:
         raise UserError("curves are sent elsewhere by runs of this machine only: leave --log out "

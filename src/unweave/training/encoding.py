@@ -53,16 +53,24 @@ def heads_of_runs(runs: Sequence[Run], index: Sequence[int] | np.ndarray, *, see
     device, index = first.device, np.asarray(index, dtype=np.int64)
     params = {k: torch.cat([run.params[k].to(device) for run in runs]) for k in first.params}
     resident = first.dataset.on(device)
-    most = _IMAGES_ON_GPU if device.type == "cuda" else _IMAGES_ON_CPU
-    size = max(1, most // len(runs))
+    # On a CPU each run by itself, in passes of one size: the bits of its codes do not depend on
+    # who is encoded beside it, as those of its weights do not.
+    alone = device.type == "cpu"
+    size = _IMAGES_ON_CPU if alone else max(1, _IMAGES_ON_GPU // len(runs))
+    lanes = [slice(m, m + 1) for m in range(len(runs))] if alone else [slice(None)]
     parts = []
     label, began = f"encoding with {len(runs)} runs", time.monotonic()
     for start in range(0, len(index), size):
         images = first.images_at(index[start:start + size], seed, resident)[None]
         with torch.inference_mode():
-            parts.append(nn.encode_head(
-                first.architecture, params, images.expand(len(runs), *images.shape[1:]),
-                buffers=params, precision=first.config.precision).float().cpu())
+            heads = []
+            for lane in lanes:
+                some = {k: t[lane] for k, t in params.items()}
+                num = 1 if alone else len(runs)
+                heads.append(nn.encode_head(
+                    first.architecture, some, images.expand(num, *images.shape[1:]),
+                    buffers=some, precision=first.config.precision).float().cpu())
+            parts.append(torch.cat(heads))
         if listener is not None:
             done = min(start + size, len(index))
             left = (time.monotonic() - began) / done * (len(index) - done)
