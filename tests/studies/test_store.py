@@ -62,6 +62,10 @@ def test_an_unfinished_part_is_not_seen_and_a_damaged_one_is_named(tmp_path):
     part.write_bytes(part.read_bytes()[:-20])
     with pytest.raises(UserError, match=r"runs/part-.*\.parquet is damaged .*: move it away"):
         store.runs()
+    with pytest.raises(UserError, match=r"runs/part-.*\.parquet is damaged .*: move it away"):
+        store.sql("SELECT count(*) FROM runs")
+    with pytest.raises(UserError, match=r"runs/part-.*\.parquet is damaged .*: move it away"):
+        store.connect()
 
 
 def _append_many(folder, number):

@@ -44,8 +44,11 @@ def add_record(store: Store, record: dict[str, Any]) -> None:
 def recall(store: Store, name: str) -> dict[str, Any] | None:
     """All that is remembered of a study, or None."""
     found: dict[str, Any] | None = None
-    for file in store.files(f"studies/{name}"):
-        path = f"studies/{name}/{file}"
+    held = store.files("studies")
+    paths = [f"studies/{name}.json"] if f"{name}.json" in held else []  # of stores made before
+    if name in held:
+        paths += [f"studies/{name}/{file}" for file in store.files(f"studies/{name}")]
+    for path in paths:
         try:
             part = json.loads(store.read_file(path) or b"")
             if found is None:
@@ -61,4 +64,4 @@ def recall(store: Store, name: str) -> dict[str, Any] | None:
 
 def studies_in(store: Store) -> list[str]:
     """Names of the studies that were run into a store."""
-    return store.files("studies")
+    return list(dict.fromkeys(name.removesuffix(".json") for name in store.files("studies")))

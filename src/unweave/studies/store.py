@@ -266,7 +266,12 @@ class Store:
                           "ORDER BY written DESC) = 1",
                 "curves": "QUALIFY row_number() OVER (PARTITION BY run_id, term, step) = 1",
             }[name]
-            connection.execute(f"CREATE VIEW {name} AS SELECT {columns} FROM {source} {rule}")
+            try:
+                connection.execute(f"CREATE VIEW {name} AS SELECT {columns} FROM {source} {rule}")
+            except duckdb.Error:
+                connection.close()
+                self.read(name)  # says which part is damaged
+                raise
         return connection
 
     def sql(self, question: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
