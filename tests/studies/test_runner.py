@@ -227,7 +227,7 @@ def test_the_published_grid():
 def test_studies_that_ship_say_where_they_come_from(name):
     study = STUDIES[name]
     assert study.name == name
-    for word in ("Command:", "Result:", "Source:"):
+    for word in ("Command:", "Time:", "Result:", "Source:"):
         assert word in study.make.__doc__
     data = ["dsprites"] if name != "kaddah2020" else ["shapes3d-render"]
     configs = study.runs(data=data, seeds="0", device="cpu")
