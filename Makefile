@@ -7,11 +7,13 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test slow docs lint bench clean
 
 help:
 	@echo "make demo    train a small stack on dSprites, score it, draw it (under 5 minutes)"
 	@echo "make test    lint and run the tests"
+	@echo "make slow    run the long tests: a Ray cluster that loses a node, a study killed twenty times"
+	@echo "make docs    build the documentation site into site/"
 	@echo "make bench   print the CPU speed beside a textbook loop"
 	@echo "make clean   remove the environment and the demo's output"
 
@@ -40,8 +42,14 @@ lint: $(VENV)/dev
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
+slow: $(VENV)/dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m slow
+
+docs: $(VENV)/dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 bench: $(VENV)/core
 	$(BIN)/python bench/cpu.py
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo site

@@ -1,10 +1,13 @@
 """Studies and sheets of generators and clusters."""
 
+import io
+
 import numpy as np
 import pytest
+from PIL import Image
 
 from small import small_letters, small_plan, train_small
-from unweave.report.players import cluster_sheet, noise_sheet, seeds_sheet
+from unweave.report.players import noise_sheet, seeds_sheet
 from unweave.studies.catalog import STRENGTHS, STUDIES, Study, strength_of
 from unweave.studies.clusters import can_score, score_clusters
 from unweave.studies.runner import run_study
@@ -59,10 +62,13 @@ def runs(sprites):
 
 def test_sheets(runs):
     game, vade = runs
-    assert noise_sheet(game, num_images=2, num=3).size[0] > 4 * 64
-    assert seeds_sheet([game, vade], num=3).size[1] > 9 * 64
-    for run in runs:
-        assert cluster_sheet(run, num=2).size[1] > 3 * 64
+    noise = noise_sheet(game, num_images=2, num=3)
+    assert [len(row) for row in noise.rows] == [4, 4]
+    assert not np.array_equal(noise.rows[0][1], noise.rows[0][2]), "other noise, another image"
+    seeds = seeds_sheet([game, vade], num=3)
+    assert len(seeds.rows) == len(game.num_values) + len(vade.num_values)
+    with Image.open(io.BytesIO(seeds.png())) as drawn:
+        assert drawn.size[1] > 9 * 64
     with pytest.raises(UserError, match="vade has no noise"):
         noise_sheet(vade)
     with pytest.raises(UserError, match="no run to draw"):

@@ -214,7 +214,7 @@ def prune(
     from unweave.report.tables import print_records
     from unweave.studies.adding import prune_weights
     from unweave.studies.store import open_store
-    from unweave.types import UserError, unknown_name
+    from unweave.types import unknown_name
 
     if weights not in ("best", "none"):
         raise unknown_name("policy for weights", weights, ("best", "none"))
