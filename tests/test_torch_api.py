@@ -9,15 +9,16 @@ import torch
 from torch import nn
 
 import unweave.torch
-from small import small_plan, train_small
+from small import small_letters, small_plan, train_small
 from unweave.nn import ARCHITECTURES, decode, encode_head, init_buffers, init_params
 from unweave.nn.plain import from_plain, plain_networks, to_plain
 from unweave.objectives import METHODS
 from unweave.random import Streams
-from unweave.torch import VAE, Objective, module, networks
+from unweave.torch import VAE, Game, Objective, module, networks, players
 from unweave.types import Forward, UserError
 
-EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
+EVERY_METHOD = pytest.mark.parametrize("method", [m for m in METHODS if not METHODS[m].game])
+EVERY_GAME = pytest.mark.parametrize("method", [m for m in METHODS if METHODS[m].game])
 SMALL_CRITIC = {"critic_width": 16, "critic_depth": 2}
 
 
@@ -59,6 +60,93 @@ def test_five_lines_train_vectors_with_every_method(method):
     assert model(data).shape == data.shape
 
 
+def game(method, made=6, judged=1, **letters):
+    """Two players of vectors whose critic and encoder share a layer."""
+    first = nn.Sequential(nn.Linear(6, 16), nn.LeakyReLU())
+    letters = {"num_noise": 2, "categories": "3", "critic_rate": 1e-2} | letters
+    return Game(method, nn.Sequential(first, nn.Linear(16, 7)),
+                nn.Sequential(nn.Linear(7, 16), nn.ReLU(), nn.Linear(16, made)),
+                nn.Sequential(first, nn.Linear(16, judged)), num_latents=2, **letters)
+
+
+@EVERY_GAME
+def test_a_few_lines_play_a_game(method):
+    torch.manual_seed(0)
+    model, data = game(method, critic_steps=2), torch.sigmoid(torch.randn(64, 6))
+    generator, critic = model.optimisers(1e-2)
+    known = []
+    for _ in range(60):
+        for _ in range(model.critic_steps):
+            loss, terms = model.critic_loss(data)
+            critic.zero_grad()
+            loss.backward()
+            critic.step()
+            assert 0.0 <= terms["critic_accuracy"] <= 1.0
+        loss, terms = model.generator_loss()
+        generator.zero_grad()
+        loss.backward()
+        generator.step()
+        known.append(terms["mi"].item())
+    assert known[-1] > known[0] + 0.5  # images say more and more about their codes
+    codes = model.encode(data)
+    assert codes.shape == (64, 3) == (64, len(model.num_values))
+    assert torch.equal(model.decode(codes), model.decode(codes))
+    assert not torch.equal(model.decode(codes), model.decode(codes, torch.randn(64, 2)))
+    assert isinstance(pickle.loads(pickle.dumps(model)), Game)
+
+
+@EVERY_GAME
+def test_each_player_is_moved_by_its_own_loss_alone(method):
+    model = game(method)
+    own, other = list(model.generator_parameters()), list(model.critic_parameters())
+    assert len(other) == 6  # the shared layer once
+    model.critic_loss(torch.rand(16, 6))[0].backward()
+    assert all(p.grad is None for p in own)
+    assert all(p.grad is not None for p in other)
+    model.zero_grad()
+    model.generator_loss()[0].backward()
+    assert all(p.grad is not None for p in own)
+    assert all(p.grad is None for p in other)
+
+
+def test_players_of_ours_share_layers_and_keep_the_statistics_of_real_images():
+    torch.manual_seed(0)
+    encoder, generator, critic = players("infogan-mnist", (28, 28, 1), num_latents=2,
+                                         method="infogan")
+    model = Game("infogan", encoder, generator, critic, num_latents=2)
+    assert critic.conv1 is encoder.conv1
+    assert not hasattr(critic, "dense2")
+    model.critic_loss(torch.rand(4, 1, 28, 28))
+    model.generator_loss()
+    counts = {k: int(v) for k, v in model.state_dict().items() if k.endswith("batches_tracked")}
+    assert len(counts) > 5
+    assert set(counts.values()) == {1}
+
+
+def test_clusters_come_from_an_autoencoder_and_a_fit():
+    torch.manual_seed(0)
+    centres = 3.0 * torch.eye(3, 6)
+    truth = torch.arange(90) % 3
+    data = centres[truth] + 0.1 * torch.randn(90, 6)
+    model = VAE("vade", nn.Linear(6, 4), nn.Linear(2, 6), num_latents=2, clusters=3,
+                likelihood="gaussian", link="identity")
+    (optimiser,) = model.optimisers(3e-2)
+    for step in range(150):
+        if step == 100:
+            model.fit_prior(data)
+            assert model.training
+        loss, terms = model.autoencoder_loss(data) if step < 100 else model.loss(data)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    assert {"kl_category", "certainty"} <= set(terms)
+    found = model.objective.clusters(model.encoder(data))
+    pairs = set(zip(truth.tolist(), found.tolist()))
+    assert len(pairs) == 3, "each group is a cluster of its own"
+    assert "objective.prior.mean" in model.state_dict()
+    assert model.objective.rate(0) == 1.0 > model.objective.rate(7000)
+
+
 @EVERY_METHOD
 def test_the_loss_is_the_one_of_training(method):
     """The objective as the trainer calls it, on the same codes and logits."""
@@ -66,7 +154,7 @@ def test_the_loss_is_the_one_of_training(method):
     objective = Objective(method, num_latents=4, dataset_size=100, **letters_of(method))
     x, logits = torch.rand(8, 2, 4, 4), torch.randn(8, 2, 4, 4)
     draw = objective.draw(torch.randn(8, objective.head_size))
-    facts = {"dataset_size": 100, "step": 0, "state": None}
+    facts = {"dataset_size": 100, "step": 0, "state": None, "prior": dict(objective.prior or {})}
     if objective.critic is not None:
         facts["critic_logits"] = objective.critic(draw.z)
     asked = {k: facts[k] for k in unweave.objectives.context(method)}
@@ -139,6 +227,16 @@ def test_an_encoder_may_give_means_and_variances_apart():
     (lambda: dense("beta_vae").critic_loss(), "has no critic"),
     (lambda: dense("aae").critic_loss(), "call loss first"),
     (lambda: Objective("vae", num_latents=2).draw(torch.zeros(3, 5)), r"\[batch, 4\]"),
+    (lambda: Objective("infogan", num_latents=2), "use unweave.torch.Game"),
+    (lambda: Objective("vae", num_latents=2).fit_prior(torch.zeros(3, 4)), "no prior with"),
+    (lambda: Objective("vade", num_latents=2).fit_prior(torch.zeros(3, 4)), "10 clusters cannot"),
+    (lambda: Objective("vae", num_latents=2).clusters(torch.zeros(3, 4)), "has no clusters"),
+    (lambda: game("vae"), "one of infogan, infowgan_gp"),
+    (lambda: game("infogan").generator_loss(), "critic plays first"),
+    (lambda: game("infogan", made=5).critic_loss(torch.rand(3, 6)), "must be equal"),
+    (lambda: game("infogan", judged=2).critic_loss(torch.rand(3, 6)), "number for each sample"),
+    (lambda: Game("infowgan_gp", *players("infogan-mnist", (28, 28, 1), num_latents=2),
+                  num_latents=2), "gradient penalty is not defined"),
     (lambda: VAE("vae", nn.Linear(6, 4), nn.Linear(2, 5), num_latents=2).loss(torch.rand(3, 6)),
      "must be equal"),
 ])
@@ -147,9 +245,9 @@ def test_bad_input_is_one_sentence(make, said):
         make()
 
 
-@pytest.mark.parametrize("method", ["beta_vae", "joint_vae"])
+@pytest.mark.parametrize("method", ["beta_vae", "joint_vae", "vade", "infowgan_gp"])
 def test_a_run_as_a_module_gives_the_runs_numbers(sprites, method):
-    run = train_small(small_plan(method), sprites)[0]
+    run = train_small(small_plan(method, **small_letters(method)), sprites)[0]
     made, images = module(run), sprites.images(np.arange(20))
     x = torch.from_numpy(images).permute(0, 3, 1, 2) / 255
     with torch.no_grad():

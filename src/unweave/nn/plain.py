@@ -58,45 +58,6 @@ def plain_networks(architecture: Architecture, image_shape: ImageShape, head_siz
     return sides["encoder"], sides["decoder"]
 
 
-class RunModule(nn.Module):
-    """A trained run as a module: images `[batch, channel, height, width]` in [0, 1].
-
-    Computes in float32 whatever the run was trained in. `encoder` gives the head (means, then
-    log-variances, then logits of classes), `decoder` logits.
-    """
-
-    def __init__(self, encoder: nn.Sequential, decoder: nn.Sequential,
-                 sizes: tuple[int, ...], num_latents: int) -> None:
-        super().__init__()
-        self.encoder, self.decoder = encoder, decoder
-        self.sizes, self.num_latents = sizes, num_latents
-
-    def encode(self, x: Tensor) -> Tensor:
-        """Codes: means, then the most probable class of each categorical latent."""
-        mu, _, *logits = self._split(x)
-        return torch.cat([mu, *[c.argmax(-1, keepdim=True).to(mu.dtype) for c in logits]], -1)
-
-    def posterior(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Means and log-variances of the continuous latents."""
-        return self._split(x)[:2]
-
-    def decode(self, codes: Tensor) -> Tensor:
-        """Mean images of codes as `encode` gives them."""
-        parts = [codes[:, :self.num_latents]]
-        for j, size in enumerate(self.sizes):
-            column = codes[:, self.num_latents + j].long()
-            parts.append(nn.functional.one_hot(column, size).to(codes.dtype))
-        return torch.sigmoid(self.decoder(torch.cat(parts, -1)))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Reconstructions."""
-        return self.decode(self.encode(x))
-
-    def _split(self, x: Tensor) -> tuple[Tensor, ...]:
-        widths = [self.num_latents, self.num_latents, *self.sizes]
-        return torch.split(self.encoder(x), widths, -1)
-
-
 def to_plain(architecture: Architecture, image_shape: ImageShape, head_size: int, code_size: int,
              params: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The weights of one run, without the run axis, as state of the two networks:

@@ -1,45 +1,27 @@
-"""Every method in your own PyTorch loop: any encoder, any decoder, images, vectors or sequences.
-
-    model = unweave.torch.VAE("beta_tcvae", encoder, decoder, num_latents=10, beta=6,
-                              dataset_size=len(data))
-    loss, terms = model.loss(x)
-    loss.backward()
-
-`Objective` is the same without the networks: it draws codes from an encoder's output and weighs
-what a decoder made of them. `module` is a trained run as a plain module. Nothing here owns an
-optimiser or a loop; random numbers come from torch, so `torch.manual_seed` decides them.
-"""
+"""Objective, a method's loss with all that it keeps between steps; VAE, the same with networks."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from unweave.nn import ARCHITECTURES
-from unweave.nn.architectures import architecture as architecture_named
 from unweave.nn.cpu import LEAK
-from unweave.nn.plain import RunModule, plain_networks, to_plain
-from unweave.objectives import LIKELIHOODS, METHODS, Draw, canonical, complete, context, pick
+from unweave.objectives import LIKELIHOODS, METHODS, Draw, context, pick
+from unweave.objectives.mixture import NUM_RESTARTS
+from unweave.torch.layout import Layout
 from unweave.types import Forward, Terms, UserError, unknown_name
-
-if TYPE_CHECKING:
-    from unweave.training import Run
-
-__all__ = ["LINKS", "VAE", "Draw", "Objective", "RunModule", "module", "networks"]
-
-LINKS = ("sigmoid", "identity")
 
 Likelihood = str | Callable[[Tensor, Tensor], Tensor]
 """A name, or a function (x, what the decoder gave) -> -log p(x|z) of each sample, `[batch]`."""
 
 
-class Objective(nn.Module):
+class Objective(Layout):
     """A method's loss with what it needs between steps: its critic, its running quantities.
 
     `letters` are the method's (`beta=6`; see `unweave methods`). `dataset_size` is needed by
@@ -51,56 +33,33 @@ class Objective(nn.Module):
     def __init__(self, method: str, *, num_latents: int, dataset_size: int | None = None,
                  likelihood: Likelihood = "bernoulli", link: str = "sigmoid",
                  **letters: Any) -> None:
-        super().__init__()
-        self.method = canonical(method)
-        self.num_latents = int(num_latents)
-        if self.num_latents < 1:
-            raise UserError(f"num_latents={num_latents} must be at least 1")
+        super().__init__(method, num_latents, link, letters)
+        if METHODS[self.method].game is not None:
+            raise UserError(f"{self.method} is a game of a generator and a critic of images, which "
+                            "no loss of an autoencoder is: use unweave.torch.Game, or "
+                            "unweave.train")
         if isinstance(likelihood, str) and likelihood not in LIKELIHOODS:
             raise unknown_name("likelihood", likelihood, LIKELIHOODS)
-        if link not in LINKS:
-            raise unknown_name("link", link, LINKS)
         if link == "identity" and likelihood == "bernoulli":
             raise UserError("a bernoulli likelihood reads the decoder's output as logits: use "
                             "link='sigmoid', or likelihood='gaussian' for data beyond [0, 1]")
-        self.likelihood, self.link, self.dataset_size = likelihood, link, dataset_size
-        self.letters: dict[str, Any] = dict(complete(self.method, letters))
+        self.likelihood, self.dataset_size = likelihood, dataset_size
         record = METHODS[self.method]
-        self._loss, self._posterior, self._asked = record.loss, record.posterior, context(
-            self.method)
+        self._loss, self._asked = record.loss, context(self.method)
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
         self._running = tuple(record.state(self.num_latents)) if record.state else ()
         for name, value in (record.state(self.num_latents) if record.state else {}).items():
             self.register_buffer(f"running_{name}", value.clone())
+        self.prior: nn.ParameterDict | None = None
+        if record.prior is not None:
+            made = record.prior.init(self.num_latents, **pick(record.prior.init, self.letters))
+            self.prior = nn.ParameterDict({k: nn.Parameter(v) for k, v in made.items()})
         self.critic: nn.Sequential | None = None
         self._plan = None
         if record.critic is not None:
             self._plan = record.critic.plan(**pick(record.critic.plan, self.letters))
             self.critic = _critic(self.num_latents, self._plan.width, self._plan.depth)
         self._codes: Tensor | None = None
-
-    @property
-    def head_size(self) -> int:
-        """Numbers that the encoder must give: means, log-variances, logits of classes."""
-        return self._posterior.head_size(self.num_latents, self.letters)
-
-    @property
-    def code_size(self) -> int:
-        """Numbers that the decoder gets."""
-        return self._posterior.code_size(self.num_latents, self.letters)
-
-    @property
-    def num_values(self) -> tuple[int, ...]:
-        """For each column of `codes`: 0 if continuous, else the number of its classes."""
-        return self._posterior.num_values(self.num_latents, self.letters)
-
-    def head(self, given: Tensor | tuple[Tensor, ...] | list[Tensor]) -> Tensor:
-        """An encoder's output as one tensor: it may be (mu, logvar) or (mu, logvar, logits...)."""
-        head = torch.cat(tuple(given), -1) if isinstance(given, tuple | list) else given
-        if head.ndim != 2 or head.shape[-1] != self.head_size:
-            raise UserError(f"{self.method} with {self.num_latents} latents reads an encoder's "
-                            f"output of shape [batch, {self.head_size}], got {list(head.shape)}")
-        return head
 
     def draw(self, given: Tensor | tuple[Tensor, ...] | list[Tensor]) -> Draw:
         """Codes of a batch: `z`, `mu`, `logvar`, and `decoder_input()` for the decoder."""
@@ -110,17 +69,35 @@ class Objective(nn.Module):
         uniform = head.new_empty(len(head), num).uniform_() if num else noise
         return self._posterior.draw(head, noise, uniform, self.letters)
 
-    def codes(self, given: Tensor | tuple[Tensor, ...] | list[Tensor]) -> Tensor:
-        """Codes as metrics see them: means, then the most probable class of each category."""
-        return self._posterior.codes(self.head(given), self.letters)
+    def fit_prior(self, given: Tensor | tuple[Tensor, ...] | list[Tensor], *,
+                  restarts: int = NUM_RESTARTS) -> None:
+        """Fit the mixture to the means of an encoder's output for many samples, as training does.
 
-    def embed(self, codes: Tensor) -> Tensor:
-        """What the decoder gets for codes as `codes` gives them."""
-        return self._posterior.embed(codes, self.letters)
+        Until then all clusters are the same one, and learning cannot tell them apart. Jiang et al.
+        2017, section 4: after an autoencoder has been trained, see `VAE.autoencoder_loss`.
+        """
+        if self.prior is None:
+            raise UserError(f"{self.method} has no prior with parameters: its codes are N(0, 1)")
+        mu, clusters = self.head(given)[:, :self.num_latents], len(self.prior["logits"])
+        if len(mu) < clusters:
+            raise UserError(f"{clusters} clusters cannot be fitted to {len(mu)} codes: give the "
+                            "codes of all training data, or fewer clusters")
+        uniform = torch.rand(restarts, clusters, device=mu.device)
+        with torch.no_grad():
+            for name, value in METHODS[self.method].prior.fit(mu, uniform, clusters).items():
+                self.prior[name].copy_(value)
 
-    def mean(self, output: Tensor) -> Tensor:
-        """The mean of p(x|z) from what the decoder gave."""
-        return torch.sigmoid(output) if self.link == "sigmoid" else output
+    def clusters(self, given: Tensor | tuple[Tensor, ...] | list[Tensor]) -> Tensor:
+        """The most probable cluster of each sample, `[batch]`, at its mean."""
+        if self.prior is None:
+            raise UserError(f"{self.method} has no clusters: its prior is N(0, I)")
+        mu = self.head(given)[:, :self.num_latents]
+        return METHODS[self.method].prior.assign(dict(self.prior.items()), mu).argmax(-1)
+
+    def rate(self, step: int) -> float:
+        """What the method's schedule multiplies learning rates by after `step` updates, or 1."""
+        schedule = METHODS[self.method].schedule
+        return float(schedule(step, **pick(schedule, self.letters))) if schedule else 1.0
 
     def nats(self, x: Tensor, output: Tensor) -> Tensor:
         """-log p(x|z) of every sample, `[batch]`: sums over all axes but the first."""
@@ -151,6 +128,7 @@ class Objective(nn.Module):
         facts: dict[str, Any] = {"step": self.step, "state": {
             name: getattr(self, f"running_{name}") for name in self._running}}
         facts["dataset_size"] = dataset_size or self.dataset_size
+        facts["prior"] = dict(self.prior.items()) if self.prior is not None else {}
         if "dataset_size" in self._asked and not facts["dataset_size"]:
             raise UserError(f"{self.method} estimates densities over the data: give dataset_size, "
                             "the number of samples that you train on")
@@ -193,11 +171,6 @@ class Objective(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_codes": None}
-
-    def extra_repr(self) -> str:
-        """The method and its letters."""
-        said = ", ".join(f"{k}={v}" for k, v in self.letters.items())
-        return f"{self.method}, num_latents={self.num_latents}{', ' if said else ''}{said}"
 
 
 def _critic(num_latents: int, width: int, depth: int) -> nn.Sequential:
@@ -244,6 +217,21 @@ class VAE(nn.Module):
                                dataset_size=dataset_size)
         return terms["loss"], {k: v.detach() for k, v in terms.items()}
 
+    def autoencoder_loss(self, x: Tensor) -> tuple[Tensor, Terms]:
+        """The warm-up of `vade`: reconstruction from the mean codes, nothing drawn."""
+        output = self.decoder(self.objective.embed(self.encode(x)))
+        recon = self.objective.nats(x, output).mean()
+        return recon, {"loss": recon.detach(), "recon": recon.detach()}
+
+    def fit_prior(self, x: Tensor, *, chunk: int = 1000) -> None:
+        """Fit the mixture of `vade` to the codes of data: see `Objective.fit_prior`."""
+        was_training = self.training
+        self.eval()
+        with torch.no_grad():
+            self.objective.fit_prior(torch.cat([
+                self.objective.head(self.encoder(part)) for part in x.split(chunk)]))
+        self.train(was_training)
+
     def critic_loss(self, other: Tensor | None = None) -> tuple[Tensor, Terms]:
         """The critic's loss after `loss`; `other` is a second batch of data, as the paper has it.
 
@@ -262,9 +250,11 @@ class VAE(nn.Module):
         return self.objective.critic is not None
 
     def model_parameters(self) -> Iterator[nn.Parameter]:
-        """The weights of encoder and decoder; the critic's are `critic_parameters`."""
+        """The weights of encoder and decoder, and a prior's; the critic's are apart."""
         yield from self.encoder.parameters()
         yield from self.decoder.parameters()
+        if self.objective.prior is not None:
+            yield from self.objective.prior.parameters()
 
     def critic_parameters(self) -> Iterator[nn.Parameter]:
         """The weights of the critic; none for methods without one."""
@@ -275,26 +265,3 @@ class VAE(nn.Module):
         """Adam for the model and, for a method with a critic, the critic's own."""
         found = [torch.optim.Adam(self.model_parameters(), lr=learning_rate)]
         return [*found, self.objective.critic_optimiser()] if self.has_critic else found
-
-
-def networks(name: str, image_shape: tuple[int, int, int], *, num_latents: int,
-             method: str = "beta_vae", **letters: Any) -> tuple[nn.Sequential, nn.Sequential]:
-    """A fresh encoder and decoder of an architecture of ours, such as `conv64`, as plain modules.
-
-    `image_shape` is (height, width, channels); the modules see `[batch, channel, height, width]`.
-    """
-    shape = Objective(method, num_latents=num_latents, **letters)
-    return plain_networks(architecture_named(name), image_shape, shape.head_size, shape.code_size)
-
-
-def module(run: Run) -> RunModule:
-    """The encoder and decoder of a run as plain modules with its weights, in evaluation mode."""
-    posterior, letters = METHODS[run.config.method].posterior, dict(run.config.hyper)
-    num_latents, shape = run.config.num_latents, run.dataset.image_shape
-    sizes = posterior.head_size(num_latents, letters), posterior.code_size(num_latents, letters)
-    architecture = ARCHITECTURES[run.config.architecture]
-    made = RunModule(*plain_networks(architecture, shape, *sizes), posterior.sizes(letters),
-                     num_latents)
-    weights = {name: p.detach()[0].float().cpu() for name, p in run.params.items()}
-    made.load_state_dict(to_plain(architecture, shape, *sizes, weights))
-    return made.eval()
