@@ -45,15 +45,43 @@ def test_the_checks_of_scikit_learn_pass():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_fits_transforms_and_scores(vectors, method):
-    letters = {"critic_width": 8, "critic_depth": 1} if METHODS[method].critic else {}
+    record = METHODS[method]
+    letters = {"critic_width": 8, "critic_depth": 1} if record.critic else {}
     model = Disentangler(method, letters=letters, **TINY).fit(vectors)
     codes = model.transform(vectors)
-    assert codes.shape == (60, 4 if method == "joint_vae" else 3)
+    assert codes.shape == (60, 4 if method == "joint_vae" or record.game else 3)
     assert list(model.get_feature_names_out())[:1] == ["disentangler0"]
     assert model.inverse_transform(codes).shape == vectors.shape
+    assert len(model.loss_curve_) == model.n_steps_ == 20
+    if record.game:
+        with pytest.raises(UserError, match="no bound to score by"):
+            model.score(vectors)
+        return
     assert np.isfinite(model.score(vectors))
     assert model.score(vectors) == model.score(vectors)
-    assert len(model.loss_curve_) == model.n_steps_ == 20
+
+
+def test_clusters_are_found_after_an_autoencoder():
+    rng = np.random.default_rng(0)
+    truth = np.arange(90) % 3
+    X = 3.0 * np.eye(3, 5)[truth] + 0.1 * rng.normal(size=(90, 5))
+    settings = TINY | {"n_steps": 200, "hidden_sizes": (16,), "learning_rate": 5e-3}
+    model = Disentangler("vade", letters={"clusters": 3}, **settings).fit(X)
+    heads = model.model_.encoder(torch.from_numpy(X).float())
+    found = model.model_.objective.clusters(heads).numpy()
+    assert len(set(zip(truth, found))) == 3
+    part = Disentangler("vade", letters={"clusters": 3}, **TINY).partial_fit(X)
+    spread = part.model_.objective.prior["mean"].detach()
+    assert spread.std(0).min() > 0, "the first pass ends with a fit"
+
+
+def test_generators_of_images(images):
+    square = images[:, :, :16]
+    model = Disentangler("infowgan_gp", architecture="infowgan-shapes2d", letters={
+        "critic_steps": 1, "num_noise": 4}, **TINY | {"n_steps": 2}).fit(square)
+    made = model.inverse_transform(model.transform(square))
+    assert made.shape == square.shape
+    assert 0 <= made.min() <= made.max() <= 1
 
 
 def test_training_learns(vectors):

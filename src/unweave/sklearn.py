@@ -5,8 +5,8 @@
 X is images `(n, height, width[, channel])`, bytes or fractions; the same flattened, with
 `image_shape`; or plain vectors `(n, feature)`, for which the networks are dense and the likelihood
 is a normal one around the decoder's output. Vectors are not scaled here: put a StandardScaler
-before. The loop is an ordinary one around `unweave.torch.VAE`; for studies and stacks use
-`unweave.train`.
+before. The loop is an ordinary one around `unweave.torch.VAE`, or `Game`; for studies and stacks
+use `unweave.train`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from unweave.metrics import score as score_codes
-from unweave.torch import VAE, Objective, networks
+from unweave.objectives import METHODS
+from unweave.torch import VAE, Game, networks, players
+from unweave.torch.layout import Layout
 from unweave.training.run import choose_device
 from unweave.types import UserError, unknown_name
 
@@ -49,12 +51,15 @@ class Disentangler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     hidden_sizes : of the dense networks, for vectors.
     likelihood : `auto` is bernoulli for images, `normal` (unit variance around the decoder's
         output) for vectors; bernoulli, gaussian and laplace want values in [0, 1].
-    n_steps : updates in `fit`; `partial_fit` makes one for each batch of what it is given.
+    n_steps : updates in `fit`; `partial_fit` makes one for each batch of what it is given. Of
+        `vade` the first `pretrain_steps`, at most half, are those of an autoencoder, to whose codes
+        the mixture is then fitted (`partial_fit`: its whole first call).
     batch_size, learning_rate, device, random_state : as everywhere.
 
     Attributes
     ----------
-    model_ : the `unweave.torch.VAE`; `image_shape_`; `n_steps_`, updates so far;
+    model_ : the `unweave.torch.VAE` (`Game` for infogan and its like); `image_shape_`;
+    n_steps_ : updates so far;
     loss_curve_ : the loss of each update, in nats per sample.
     """
 
@@ -83,7 +88,10 @@ class Disentangler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         rows = self._open(X, fresh=True)
         with self._drawing():
             order, position, size = self._random.permutation(len(rows)), 0, self._batch(rows)
-            for _ in range(self.n_steps):
+            self._warmup = self._warmup_within(self.n_steps)
+            for step in range(self.n_steps):
+                if self._warmup and step == self._warmup:
+                    self._fit_prior(rows)
                 if position + size > len(rows):
                     order, position = self._random.permutation(len(rows)), 0
                 self._update(rows[order[position:position + size]])
@@ -92,28 +100,34 @@ class Disentangler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def partial_fit(self, X: Any, y: Any = None) -> Disentangler:
         """One pass over X from where training stands; the first call begins it."""
-        rows = self._open(X, fresh=not hasattr(self, "model_"))
+        fresh = not hasattr(self, "model_")
+        rows = self._open(X, fresh=fresh)
         with self._drawing():
             order, size = self._random.permutation(len(rows)), self._batch(rows)
-            for start in range(0, len(rows) - size + 1, size):
+            starts = range(0, len(rows) - size + 1, size)
+            if fresh and self._warmup_within(2 * len(starts)):
+                self._warmup = len(starts)
+            for start in starts:
                 self._update(rows[order[start:start + size]])
+            if fresh and self._warmup:
+                self._fit_prior(rows)
         return self
 
     def transform(self, X: Any) -> np.ndarray:
         """Codes `(n, code)`: means of q(z|x), then the class of each categorical latent."""
         check_is_fitted(self)
-        rows, objective = self._rows(X, fresh=False), self.model_.objective
+        rows, objective = self._rows(X, fresh=False), self._objective
         encoder = self._in_type_of(self.model_.encoder, rows)
         return self._in_chunks(rows, lambda x: objective.codes(encoder(self._shaped(x))))
 
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Mean data of codes, in the shape in which the data came: images or rows."""
         check_is_fitted(self)
-        codes, objective = check_array(X, dtype=[np.float64, np.float32]), self.model_.objective
+        codes, objective = check_array(X, dtype=[np.float64, np.float32]), self._objective
         if codes.shape[1] != self._n_features_out:
             raise UserError(f"X has {codes.shape[1]} features, but the codes of this Disentangler "
                             f"have {self._n_features_out}")
-        decoder = self._in_type_of(self.model_.decoder, codes)
+        decoder = self._in_type_of(self._decoder, codes)
         made = self._in_chunks(
             codes, lambda z: objective.mean(decoder(objective.embed(z))))
         if self.image_shape_ is None:
@@ -125,9 +139,12 @@ class Disentangler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """The mean evidence lower bound of X in nats per sample, at draws that are always the same.
 
         Higher is better, and comparable between methods and strengths; `y` is not used. For scores
-        against factors see `disentanglement`.
+        against factors see `disentanglement`. Generators (infogan, infowgan_gp) have no such bound.
         """
         check_is_fitted(self)
+        if isinstance(self.model_, Game):
+            raise UserError(f"{self.method} makes data without a density, so there is no bound to "
+                            "score by: use disentanglement(X, factors), or a scoring of your own")
         rows, total = self._rows(X, fresh=False), 0.0
         with self._drawing(seed=0), torch.inference_mode():
             self.model_.eval()
@@ -140,11 +157,20 @@ class Disentangler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def disentanglement(self, X: Any, factors: Any, **options: Any) -> dict[str, float]:
         """Scores of the codes of X against factors: `unweave.score` and its options."""
         return score_codes(np.asarray(self.transform(X)), factors,
-                           num_values=self.model_.objective.num_values, **options)
+                           num_values=self._objective.num_values, **options)
+
+    @property
+    def _objective(self) -> Layout:
+        """What knows codes: a VAE's objective, or a game itself."""
+        return self.model_ if isinstance(self.model_, Game) else self.model_.objective
+
+    @property
+    def _decoder(self) -> nn.Module:
+        return self.model_.generator if isinstance(self.model_, Game) else self.model_.decoder
 
     @property
     def _n_features_out(self) -> int:
-        return len(self.model_.objective.num_values)
+        return len(self._objective.num_values)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -204,40 +230,54 @@ class Disentangler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.loss_curve_: list[float] = []
         with self._drawing():
             self.model_ = self._build(rows.shape[1]).to(choose_device(self.device)).train()
-        self._optimisers = self.model_.optimisers(self.learning_rate)
+        self._optimisers, self._warmup = self.model_.optimisers(self.learning_rate), 0
         return rows
 
-    def _build(self, num_features: int) -> VAE:
+    def _warmup_within(self, num_steps: int) -> int:
+        """Updates of an autoencoder that a method wants first: at most half of all."""
+        return min(int(self._objective.letters.get("pretrain_steps", 0)), num_steps // 2)
+
+    def _fit_prior(self, rows: np.ndarray) -> None:
+        """The mixture from the codes so far; Adam begins anew."""
+        self.model_.fit_prior(self._shaped(self._tensor(rows).float()), chunk=_CHUNK)
+        self._optimisers = self.model_.optimisers(self.learning_rate)
+
+    def _build(self, num_features: int) -> VAE | Game:
         letters, likelihood = dict(self.letters or {}), self._likelihood()
         link = "identity" if likelihood == "normal" else "sigmoid"
-        options = {"likelihood": "gaussian" if likelihood == "normal" else likelihood,
-                   "link": link, **letters}
-        sizes = Objective(self.method, num_latents=self.n_components, **options)
+        sizes = Layout(self.method, self.n_components, link, letters)
+        is_game = METHODS[sizes.method].game is not None
         shape, name = self.image_shape_, self.architecture
         if name == "auto" and shape is not None and shape[0] % 16 == shape[1] % 16 == 0:
             name = "conv64"
         if name != "auto" and shape is not None:
-            encoder, decoder = networks(name, shape, num_latents=self.n_components,
-                                        method=self.method, **letters)
+            make = players if is_game else networks
+            parts = make(name, shape, num_latents=self.n_components, method=self.method, **letters)
         else:
-            encoder = _dense([num_features, *self.hidden_sizes, sizes.head_size])
-            decoder = _dense([sizes.code_size, *reversed(self.hidden_sizes), num_features])
-            if shape is not None:
-                encoder = nn.Sequential(nn.Flatten(), *encoder)
-                decoder = nn.Sequential(*decoder, nn.Unflatten(1, (shape[2], *shape[:2])))
-        return VAE(self.method, encoder, decoder, num_latents=self.n_components, **options)
+            parts = _dense_networks(num_features, self.hidden_sizes, sizes, shape, is_game)
+        if is_game:
+            return Game(self.method, *parts, num_latents=self.n_components, link=link, **letters)
+        return VAE(self.method, *parts, num_latents=self.n_components, link=link,
+                   likelihood="gaussian" if likelihood == "normal" else likelihood, **letters)
 
     def _update(self, rows: np.ndarray) -> None:
         """One step on one batch, of the model and, where there is one, of its critic."""
         x = self._shaped(self._tensor(rows).float())
-        for number, optimiser in enumerate(self._optimisers):
-            loss, _ = (self.model_.critic_loss() if number else
-                       self.model_.loss(x, dataset_size=self.n_samples_seen_))
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-            if number == 0:
-                self.loss_curve_.append(float(loss.detach()))
+        own, *critics = self._optimisers
+        if isinstance(self.model_, Game):
+            for _ in range(self.model_.critic_steps):
+                _step(critics[0], self.model_.critic_loss(x)[0])
+            loss, _ = self.model_.generator_loss()
+        elif self.n_steps_ < self._warmup:
+            loss, _ = self.model_.autoencoder_loss(x)
+        else:
+            loss, _ = self.model_.loss(x, dataset_size=self.n_samples_seen_)
+            rate = self._objective.rate(self.n_steps_ - self._warmup)
+            own.param_groups[0]["lr"] = self.learning_rate * rate
+        _step(own, loss)
+        if critics and not isinstance(self.model_, Game):
+            _step(critics[0], self.model_.critic_loss()[0])
+        self.loss_curve_.append(float(loss.detach()))
         self.n_steps_ += 1
         if not math.isfinite(self.loss_curve_[-1]):
             raise UserError(f"training diverged at step {self.n_steps_}: scale X (a StandardScaler "
@@ -280,6 +320,25 @@ class Disentangler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         with torch.random.fork_rng(devices=devices):
             torch.manual_seed(seed)
             yield
+
+
+def _step(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
+    optimiser.zero_grad()
+    loss.backward()
+    optimiser.step()
+
+
+def _dense_networks(num_features: int, hidden: Sequence[int], sizes: Layout,
+                    shape: tuple[int, ...] | None, is_game: bool) -> list[nn.Sequential]:
+    """An encoder and a decoder, and for a game a critic, which shares the encoder's layers."""
+    encoder = _dense([num_features, *hidden, sizes.head_size])
+    decoder = _dense([sizes.code_size, *reversed(hidden), num_features])
+    if shape is not None:
+        encoder = nn.Sequential(nn.Flatten(), *encoder)
+        decoder = nn.Sequential(*decoder, nn.Unflatten(1, (shape[2], *shape[:2])))
+    if not is_game:
+        return [encoder, decoder]
+    return [encoder, decoder, nn.Sequential(*encoder[:-1], nn.Linear(encoder[-1].in_features, 1))]
 
 
 def _dense(sizes: Sequence[int]) -> nn.Sequential:
