@@ -3,6 +3,7 @@
 import io
 import json
 import shutil
+import sys
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -207,6 +208,18 @@ def test_the_command_draws_one_picture_or_a_folder(capsys, folder, tmp_path):
     shutil.rmtree(folder / "pictures")
     code, out, _ = run_command(capsys, "show", "--help")
     assert "Example: unweave show" in out
+
+
+def test_sheets_do_without_matplotlib(capsys, folder, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    code, out, err = run_command(capsys, "show", folder, "-o", tmp_path / "all", "--json")
+    assert code == 0
+    assert [r["name"] for r in json.loads(out)] == ["traversals", "reconstructions", "samples"]
+    assert err == "unweave: no kl: charts need matplotlib: pip install 'unweave[pictures]'\n"
+    code, _, err = run_command(capsys, "show", folder, "kl", "-o", tmp_path / "kl.png")
+    assert code == 2
+    assert "unweave[pictures]" in err
+    assert not (tmp_path / "kl.png").exists()
 
 
 @pytest.mark.parametrize(("arguments", "words"), [

@@ -40,7 +40,7 @@ def show(
 
     Example: unweave show runs/ID        or: unweave show runs/ID traversals -o traversals.png
     """
-    from unweave.report.pictures import PICTURES, Latents, NoPicture
+    from unweave.report.pictures import PICTURES, Latents, NoCharts, NoPicture
     from unweave.report.tables import print_records
     from unweave.training import load
     from unweave.types import UserError, unknown_name
@@ -65,7 +65,7 @@ def show(
     if folder.exists() and not folder.is_dir() and not to_file:
         raise UserError(f"{folder} is a file: give a folder, or a name that ends in .png")
     records: list[dict[str, Any]] = []
-    latents = None
+    latents, told = None, False
     for name in names:
         try:
             if latents is None and not PICTURES[name].of_curves:
@@ -75,8 +75,10 @@ def show(
         except NoPicture as reason:
             if name in asked:
                 raise
-            if "all" in (what or ()):
+            without_charts = isinstance(reason, NoCharts)
+            if "all" in (what or ()) or (without_charts and not told):
                 print(f"unweave: no {name}: {reason}", file=sys.stderr)
+            told = told or without_charts
             continue
         records.append({"name": name, "file": str(path), "shows": made.caption,
                         "as in": PICTURES[name].source})

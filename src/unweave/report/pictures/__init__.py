@@ -15,7 +15,14 @@ from typing import Any
 
 from unweave.report.pictures import curves, matrices, motion, responses, sheets
 from unweave.report.pictures.latents import Latents
-from unweave.report.pictures.picture import Chart, Motion, NoPicture, Picture, Sheet
+from unweave.report.pictures.picture import (
+    Chart,
+    Motion,
+    NoCharts,
+    NoPicture,
+    Picture,
+    Sheet,
+)
 from unweave.training import Run
 from unweave.types import unknown_name
 
@@ -85,5 +92,5 @@ def options_of(what: str) -> set[str]:
             if parameter.kind is parameter.KEYWORD_ONLY}
 
 
-__all__ = ["PICTURES", "Chart", "Kind", "Latents", "Motion", "NoPicture", "Picture", "Sheet",
-           "options_of", "picture"]
+__all__ = ["PICTURES", "Chart", "Kind", "Latents", "Motion", "NoCharts", "NoPicture", "Picture",
+           "Sheet", "options_of", "picture"]

@@ -37,6 +37,10 @@ class NoPicture(UserError):
     """A picture that a run cannot have: carries the sentence that says why."""
 
 
+class NoCharts(NoPicture):
+    """Charts need matplotlib, which is an extra; sheets and motion do without."""
+
+
 class _Still:
     """What sheets and charts have in common."""
 

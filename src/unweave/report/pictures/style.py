@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
-from unweave.types import UserError
+from unweave.report.pictures.picture import NoCharts
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#6A3D9A", "#8C6D31",
            "#333333", "#B2182B")
@@ -21,7 +21,7 @@ def new_figure(width: float, height: float, title: str) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise UserError("this picture needs matplotlib: pip install 'unweave[pictures]'") from None
+        raise NoCharts("charts need matplotlib: pip install 'unweave[pictures]'") from None
     figure = Figure(figsize=(width, height), layout="constrained")
     figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08, wspace=0.04, hspace=0.04)
     wrapped = "\n".join(textwrap.wrap(title, max(24, int(width * 12.5))))
