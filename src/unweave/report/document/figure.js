@@ -178,6 +178,7 @@ function drawLines(svg, panel, width, names) {
   axes(svg, panel.ticks ? null : x, y, at, panel);
   if (panel.ticks) panel.ticks.forEach((tick, i) => mark(svg, "text", { class: "soft", "text-anchor": "end",
     transform: `translate(${x.at(i) + 4} ${at.bottom + 12}) rotate(-35)` }, tick));
+  const many = lines.reduce((sum, line) => sum + line.x.length, 0) > 150;
   /** @type {Spot[]} */ const spots = [];
   lines.forEach((line, l) => {
     const paint = colour(names.indexOf(line.name) < 0 ? l : names.indexOf(line.name));
@@ -191,7 +192,7 @@ function drawLines(svg, panel, width, names) {
     if (line.joined !== false && px.length > 1)
       mark(svg, "path", { class: "line", d: "M" + px.map((v, i) => `${v.toFixed(1)} ${py[i].toFixed(1)}`).join("L"), stroke: paint });
     if (line.joined === false || px.length < 40)
-      mark(svg, "path", { class: "dots", "stroke-width": line.joined === false ? 4.5 : 5.5, stroke: paint,
+      mark(svg, "path", { class: "dots", "stroke-width": line.joined === false ? (many ? 4.5 : 8) : 5.5, stroke: paint,
         d: px.map((v, i) => `M${v.toFixed(1)} ${py[i].toFixed(1)}h0`).join("") });
     line.x.forEach((v, i) => {
       const interval = low && high && bare(low[i]) ? ` (${said(low[i])} to ${said(high[i])})` : "";
