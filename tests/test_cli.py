@@ -21,7 +21,9 @@ def run(capsys, *arguments):
 
 COMMANDS = ["train", "score", "udr", "correlations", "methods", "architectures", "metrics",
             "datasets", "demo", "data list", "data show", "data fetch", "data check",
-            "study import published", "study analyse", "compare", "select"]
+            "study import published", "study analyse", "compare", "select", "show", "report",
+            "explore", "export", "pull", "import-checkpoint", "doctor", "study cost",
+            "study merge", "study agreement"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -67,7 +67,7 @@ class Latents:
     @property
     def has_own_prior(self) -> bool:
         """Whether the prior has parameters, as a mixture has: it is not N(0, I) then."""
-        return getattr(self.run, "prior", None) is not None
+        return self.run.prior is not None
 
     @cached_property
     def chances(self) -> list[np.ndarray]:
