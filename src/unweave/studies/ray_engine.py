@@ -219,6 +219,8 @@ def _train(task: _Task, configs: list[RunConfig], device: str) -> Any:
     store = open_store(task.store)
     rows = {c.run_id for c in configs} & store.finished()
     left = [config for config in configs if config.run_id not in rows]
+    if stop_requested(store, task.began):  # it waited in Ray's queue meanwhile
+        left = []
     folder = work_folder(store, task.work)
     found: dict[str, Any] = {}
     try:
