@@ -23,7 +23,7 @@ VARIANTS = [(method, small_letters(method)) for method in METHODS] + [
     ("joint_vae", {"categories": "3,2"}),
     ("vae", {"architecture": "kaddah2020"}),
     ("factor_vae", SMALL_CRITIC | {"architecture": "kaddah2020"}),
-    ("vade", small_letters("vade") | {"pretrain_steps": 0}),
+    ("vade", small_letters("vade") | {"pretrain_loss": "likelihood"}),
     # Adam turns gradients that are rounding alone into full steps; a larger eps does not.
     ("infogan", {"num_noise": 5, "architecture": "infogan-shapes2d", "categories": "3,2",
                  "batch_size": 4, "adam_eps": 1e-4}),

@@ -253,6 +253,6 @@ def test_which_letters_may_differ_within_a_stack():
         "factor_vae": critic | {"convention"}, "factor_vae_prior": critic, "aae": critic,
         "beta_tcvae": {"sampling"}, "information_dropout": {"sampling"},
         "dip_vae_i": {"estimate"}, "dip_vae_ii": {"estimate"}, "joint_vae": {"categories"},
-        "vade": {"clusters", "pretrain_steps"},
+        "vade": {"clusters", "pretrain_steps", "pretrain_loss"},
         "infogan": players, "infowgan_gp": players,
     }

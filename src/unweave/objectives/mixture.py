@@ -22,8 +22,11 @@ from unweave.types import LatentBatch, Params
 LEAST_LOGVAR, MOST_LOGVAR = -10.0, 20.0
 """Bounds of the components' log-variances wherever they are used."""
 
-_SHARE_FLOOR = 1e-6  # of a component's variance in the fit, as a share of the data's
-_NUM_ITERATIONS = 100
+_SHARE_FLOOR = 1e-5  # of a component's variances in the fit, as a share of the data's
+_MOST_CORRELATED = 32  # latents whose covariances are full in the fit
+_MOST_AT_START = 10_000  # codes that starts are tried on
+_START_ROUNDS, _MOST_ROUNDS = 50, 100
+_LEAST_GAIN = 1e-3  # nats a code in a round, below which EM has settled: scikit-learn's rule
 NUM_RESTARTS = 10
 
 
@@ -96,27 +99,71 @@ def mixture_init(num_latents: int, *, clusters: Count = 10) -> Params:
 
 
 def fit(codes: Tensor, uniform: Tensor, num_clusters: int) -> Params:
-    """The mixture of the greatest likelihood over several starts, by EM in float64.
+    """A mixture fitted to codes `[sample, latent]` by EM in float64, from several starts.
 
-    A start is a row of `uniform`: k-means++ (Arthur & Vassilvitskii 2007) picks the centres with
-    its numbers, ten rounds of k-means settle them, a hundred of EM follow. All starts are computed
-    side by side, so the likelihoods decide among them without a value being read.
+    Covariances are full while it is fitted, and only their diagonals are kept: the directions of an
+    autoencoder's latents mean nothing, and clusters lie askew to them. A start is a row of
+    `uniform`: k-means++ (Arthur & Vassilvitskii 2007) picks centres with its numbers and k-means
+    settles them, all starts side by side on every n-th code of many. EM goes on with all codes from
+    the start whose codes lie nearest to their centres, until it gains little.
     """
-    data = codes.detach().double()
-    scale = data.var(0, correction=0).clamp(min=1e-12)
+    centre = codes.detach().double().mean(0)
+    whole = codes.detach().double() - centre
+    data = whole[::max(1, len(whole) // _MOST_AT_START)]
+    floor = _SHARE_FLOOR * data.var(0, correction=0).clamp(min=1e-12)
     centres = _settled(data, _spread_out(data, uniform.double(), num_clusters))
-    near = torch.cdist(data.expand(len(uniform), *data.shape), centres).argmin(-1)
+    nearest = torch.cdist(data.expand(len(uniform), *data.shape), centres).amin(-1)
+    best = torch.nan_to_num((nearest**2).mean(-1), nan=torch.inf).argmin(0)
+    centres = centres.index_select(0, best[None])
+    near = torch.cdist(whole[None], centres).argmin(-1)
     share = torch.nn.functional.one_hot(near, num_clusters).double()
-    for _ in range(_NUM_ITERATIONS):
-        found = _maximised(data, share, scale)
-        joint = _log_joint_by_products(data, *found)
-        share = torch.softmax(joint, -1)
-    likelihood = torch.logsumexp(joint, -1).mean(-1)
-    best = torch.nan_to_num(likelihood, nan=-torch.inf).argmax(0)
-    logits, mean, variance = (part.index_select(0, best[None])[0] for part in found)
+    squares, before = _squares(whole), -math.inf
+    for _ in range(_MOST_ROUNDS):
+        found = _maximised(whole, squares, share, floor)
+        share, likelihood = _shared_out(whole, squares, found)
+        gain, before = float(likelihood) - before, float(likelihood)
+        if not gain > _LEAST_GAIN:
+            break
+    logits, mean, covariance = (part[0] for part in found)
     # The weights start equal, as in the authors' program: learning moves them.
-    return {"logits": torch.zeros_like(logits).float(), "mean": mean.float(),
-            "logvar": torch.log(variance).float()}
+    return {"logits": torch.zeros_like(logits).float(), "mean": (mean + centre).float(),
+            "logvar": torch.log(torch.diagonal(covariance, dim1=-2, dim2=-1)).float()}
+
+
+def _squares(data: Tensor) -> Tensor:
+    """Products of every two latents, `[sample, latent * latent]`; of many latents squares alone."""
+    if data.shape[1] > _MOST_CORRELATED:
+        return data**2
+    return (data[:, :, None] * data[:, None, :]).flatten(1)
+
+
+def _maximised(data: Tensor, squares: Tensor, share: Tensor,
+               floor: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The M step: log weights `[start, cluster]`, means and covariances of the components."""
+    size = share.sum(-2).clamp(min=1e-9)
+    mean = share.mT @ data / size[..., None]
+    second = share.mT @ squares / size[..., None]
+    if squares.shape == data.shape:
+        covariance = torch.diag_embed((second - mean**2).clamp(min=0.0))
+    else:
+        second = second.unflatten(-1, (data.shape[1], data.shape[1]))
+        covariance = second - mean[..., :, None] * mean[..., None, :]
+    return torch.log(size / len(data)), mean, covariance + torch.diag(floor)
+
+
+def _shared_out(data: Tensor, squares: Tensor,
+                found: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """The E step: p(c|z) `[start, sample, cluster]`, and the mean log-likelihood `[start]`."""
+    log_weight, mean, covariance = found
+    precision = torch.linalg.inv_ex(covariance).inverse
+    across = (precision @ mean[..., None])[..., 0]
+    form = torch.diagonal(precision, dim1=-2, dim2=-1) if squares.shape == data.shape else (
+        precision.flatten(-2))
+    distance = (squares @ form.mT - 2.0 * data @ across.mT
+                + (mean * across).sum(-1)[..., None, :])
+    constant = torch.linalg.slogdet(covariance).logabsdet + data.shape[1] * math.log(2.0 * math.pi)
+    joint = (log_weight - 0.5 * constant)[..., None, :] - 0.5 * distance
+    return torch.softmax(joint, -1), torch.logsumexp(joint, -1).mean(-1)
 
 
 def _spread_out(data: Tensor, uniform: Tensor, num: int) -> Tensor:
@@ -136,30 +183,12 @@ def _spread_out(data: Tensor, uniform: Tensor, num: int) -> Tensor:
 
 
 def _settled(data: Tensor, centres: Tensor) -> Tensor:
-    for _ in range(10):
+    for _ in range(_START_ROUNDS):
         near = torch.cdist(data.expand(len(centres), *data.shape), centres).argmin(-1)
         share = torch.nn.functional.one_hot(near, centres.shape[1]).to(data.dtype)
         size = share.sum(-2)[..., None]
         centres = torch.where(size > 0, share.mT @ data / size.clamp(min=1.0), centres)
     return centres
-
-
-def _maximised(data: Tensor, share: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The M step: log weights `[start, cluster]`, means and variances of the components."""
-    size = share.sum(-2).clamp(min=1e-9)
-    mean = share.mT @ data / size[..., None]
-    variance = share.mT @ data**2 / size[..., None] - mean**2
-    return torch.log(size / len(data)), mean, variance.clamp(min=0.0) + _SHARE_FLOOR * scale
-
-
-def _log_joint_by_products(data: Tensor, log_weight: Tensor, mean: Tensor,
-                           variance: Tensor) -> Tensor:
-    """As `log_joint`, `[start, sample, cluster]`, by matrix products: less memory."""
-    precision = 1.0 / variance
-    distance = (data**2 @ precision.mT - 2.0 * data @ (mean * precision).mT
-                + (mean**2 * precision).sum(-1)[..., None, :])
-    constant = (torch.log(variance) + math.log(2.0 * math.pi)).sum(-1)
-    return (log_weight - 0.5 * constant)[..., None, :] - 0.5 * distance
 
 
 MIXTURE = Prior(mixture_init, fit, log_density, expected_kl, draw, assign)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from unweave.objectives.elbo import reconstruction
 from unweave.objectives.mixture import assign, component_kl
-from unweave.types import Forward, PerRun, Positive, Range, Terms
+from unweave.types import Forward, PerRun, PerRunTensor, Positive, Range, Terms
 
 Updates = Annotated[int, Range(0.0)]
 """A number of updates, none included."""
@@ -25,6 +25,8 @@ class Warmup(NamedTuple):
     steps: int
     rate: PerRun
     """Of its Adam, whose moments are then forgotten."""
+    loss: str = "squares"
+    """See `autoencoder_loss`."""
 
 
 def vade(out: Forward, *, prior: Mapping[str, Tensor]) -> Terms:
@@ -50,13 +52,22 @@ def vade(out: Forward, *, prior: Mapping[str, Tensor]) -> Terms:
             "clusters_in_use": in_use.detach()}
 
 
-def vade_warmup(*, pretrain_steps: Updates = 35_000, pretrain_rate: Positive = 1e-3) -> Warmup:
-    """An autoencoder first: the decoder sees the means, and reconstruction alone is minimised.
+def autoencoder_loss(out: Forward, kind: str) -> PerRunTensor:
+    """What a warm-up minimises: `squares` of pixels, or the run's own `likelihood`, a sum each."""
+    if kind == "likelihood":
+        return reconstruction(out)
+    return ((out.x - torch.sigmoid(out.logits)) ** 2).sum((-3, -2, -1)).mean(-1)
+
+
+def vade_warmup(*, pretrain_steps: Updates = 35_000, pretrain_rate: Positive = 1e-3,
+                pretrain_loss: Literal["squares", "likelihood"] = "squares") -> Warmup:
+    """An autoencoder first: the decoder sees the means, and its errors alone are minimised.
 
     `pretrain_steps`: its updates; the mixture is then fitted to the means. 0, or a run that starts
-    from another one: none. `pretrain_rate`: of Adam meanwhile.
+    from another one: none. `pretrain_rate`: of Adam meanwhile. `pretrain_loss`: squared errors, as
+    stacked autoencoders minimise, or the run's likelihood.
     """
-    return Warmup(pretrain_steps, pretrain_rate)
+    return Warmup(pretrain_steps, pretrain_rate, pretrain_loss)
 
 
 def vade_schedule(step: Tensor | int, *, decay: Share = 0.9, decay_steps: Positive = 7000.0,

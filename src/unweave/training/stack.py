@@ -25,6 +25,7 @@ from unweave.data.dataset import FactorDataset
 from unweave.data.streaming import Feed
 from unweave.objectives import METHODS, Draw, context, frozen, letters, pick
 from unweave.objectives.mixture import named
+from unweave.objectives.vade import autoencoder_loss
 from unweave.random import Purpose, Streams
 from unweave.training.adam import Adam
 from unweave.training.players import Players
@@ -271,7 +272,7 @@ class Stack:
         asked = {k: facts[k] for k in self._asked}
         terms = self.method.loss(out, **self.loss_letters, **asked)
         if self.in_warmup:
-            terms = terms | {"loss": terms["recon"]}
+            terms = terms | {"loss": autoencoder_loss(out._replace(nats=None), self._warmup.loss)}
         terms["loss"].sum().backward()
         scale = self._rate_scale(now)
         self.optimiser.step(scale)
