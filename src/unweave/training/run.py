@@ -261,6 +261,8 @@ class Run:
     def generator_noise(self, num: int = 1, *, seed: int = 0) -> np.ndarray:
         """Draws of the noise that a generator gets beside its codes, `[num, noise]`."""
         size = self._posterior.num_noise(self._letters)
+        if not size:
+            return np.zeros((num, 0), np.float32)
         return Streams([seed]).normal(Purpose.EVALUATION_GENERATOR_NOISE, 0, num, size)[0].numpy()
 
     def decode(self, codes: np.ndarray, *, noise: np.ndarray | None = None) -> np.ndarray:
