@@ -48,6 +48,7 @@ class Traversal:
         if not span > 0:
             raise UserError(f"span={span} must be above 0")
         self.run, self._moving = run, False
+        measure = "MI" if run.is_generator else "KL"
         kl, shared = latent_facts(run, num=num)
         names = (run.dataset.space.names if run.dataset.labels is None
                  else run.dataset.labels.names)
@@ -55,7 +56,7 @@ class Traversal:
         for j in (int(j) for j in np.argsort(-kl)):
             classes = run.num_values[j]
             wide = {"layout": widgets.Layout(width="26em"), "continuous_update": True,
-                    "tooltip": _said(kl[j], shared[j], names)}
+                    "tooltip": _said(kl[j], shared[j], names, measure)}
             slider = (widgets.IntSlider(min=0, max=classes - 1, description=f"c{j}", **wide)
                       if classes else widgets.FloatSlider(
                           min=-span, max=span, step=span / 50, description=f"z{j}", **wide))
@@ -69,7 +70,7 @@ class Traversal:
         self.original, self.decoded = widgets.Image(**shape), widgets.Image(**shape)
         self.image.observe(lambda _: self.reset(), names="value")
         self.start.on_click(lambda _: self.reset())
-        remarks = widgets.VBox([widgets.Label(_said(kl[j], shared[j], names))
+        remarks = widgets.VBox([widgets.Label(_said(kl[j], shared[j], names, measure))
                                 for j in self.sliders])
         self.panel = widgets.VBox([
             widgets.HBox([self.image, self.start]), widgets.HBox([self.original, self.decoded]),
@@ -104,11 +105,11 @@ class Traversal:
         self.decoded.value = png(np.round(np.clip(image, 0.0, 1.0) * 255.0).astype(np.uint8))
 
 
-def _said(kl: float, shared: np.ndarray, names: tuple[str, ...]) -> str:
-    """A latent's KL, and the factor that it shares most information with."""
+def _said(kl: float, shared: np.ndarray, names: tuple[str, ...], measure: str) -> str:
+    """A latent's KL (of a generator, MI), and the factor that it shares most with."""
     if kl < 0.1:
-        return f"KL {kl:.2f}, unused"
+        return f"{measure} {kl:.2f}, unused"
     best = int(shared.argmax()) if len(shared) else -1
     if best < 0 or shared[best] < 0.05:
-        return f"KL {kl:.2f}"
-    return f"KL {kl:.2f}, {names[best]} ({shared[best]:.0%} of its information)"
+        return f"{measure} {kl:.2f}"
+    return f"{measure} {kl:.2f}, {names[best]} ({shared[best]:.0%} of its information)"

@@ -31,7 +31,9 @@ def show(
     image: Annotated[str, typer.Option(
         help="Where latents start: the index of an image, zero, or typical: the image of a sample "
         "whose code is nearest to zero.")] = "typical",
-    span: Annotated[float, typer.Option(help="Latents move from -span to span.")] = 2.0,
+    span: Annotated[float | None, typer.Option(
+        help="Latents move from -span to span, under a mixture in standard deviations of the "
+        "codes; 2 by default, 1 for generators.")] = None,
     factors: Annotated[str | None, typer.Option(
         help="Two factors for the map of responses, as position_x,position_y.")] = None,
     as_json: Json = False,
@@ -51,7 +53,7 @@ def show(
             raise unknown_name("picture", name, (*PICTURES, "all"))
     if form not in _FORMATS:
         raise unknown_name("format", form, _FORMATS)
-    if span <= 0:
+    if span is not None and span <= 0:
         raise UserError(f"--span {span:g} must be a number above 0")
     to_file = out is not None and out.suffix.lower() in (".png", ".svg", ".gif", ".webp")
     if to_file and (len(asked) != 1 or "all" in (what or ())):

@@ -30,7 +30,7 @@ class Model(nn.Module):
         self.encoder = nn.Sequential()
 {encoder}
         self.decoder = nn.Sequential()
-{decoder}
+{decoder}{noise}
 
     def heads(self, images):
         """Means, log-variances, then the logits of each categorical latent."""
@@ -42,18 +42,24 @@ class Model(nn.Module):
         mu, _, *logits = self.heads(images)
         return torch.cat([mu, *[c.argmax(-1, keepdim=True).to(mu.dtype) for c in logits]], -1)
 
-    def decode(self, codes):
-        """Mean images of codes."""
+    def decode(self, codes{noise_argument}):
+        """Mean images of codes{noise_said}."""
         parts = [codes[:, :self.num_latents]]
         for j, size in enumerate(self.categories):
             column = codes[:, self.num_latents + j].long()
-            parts.append(nn.functional.one_hot(column, size).to(codes.dtype))
+            parts.append(nn.functional.one_hot(column, size).to(codes.dtype)){noise_used}
         return torch.sigmoid(self.decoder(torch.cat(parts, -1)))
 
     def forward(self, images):
         """Reconstructions."""
         return self.decode(self.encode(images))
 '''
+
+_NOISE = """
+        self.register_buffer("noise", torch.zeros(1, {size}))  # comes with the weights"""
+_NOISE_USED = """
+        noise = self.noise if noise is None else noise
+        parts.append(noise.to(codes.dtype).expand(len(codes), -1))"""
 
 
 def model_source(run: Run) -> str:
@@ -66,7 +72,17 @@ def model_source(run: Run) -> str:
     return _TEXT.format(
         title=run.config.method, version=__version__, channels=channels, height=height,
         width=width, run_id=run.run_id, latents=latents, num_latents=made.num_latents,
-        categories=made.sizes, encoder=_layers(made, "encoder"), decoder=_layers(made, "decoder"))
+        categories=made.sizes, encoder=_layers(made, "encoder"), decoder=_layers(made, "decoder"),
+        **_noise_parts(made))
+
+
+def _noise_parts(made: RunModule) -> dict[str, str]:
+    """What a generator's file says more: the noise beside its codes."""
+    if made.noise is None:
+        return dict.fromkeys(("noise", "noise_argument", "noise_said", "noise_used"), "")
+    return {"noise": _NOISE.format(size=made.noise.shape[1]), "noise_argument": ", noise=None",
+            "noise_said": "; one draw of noise serves all, unless `noise` has a row for each",
+            "noise_used": _NOISE_USED}
 
 
 def _layers(made: RunModule, side: str) -> str:

@@ -12,7 +12,8 @@ def latent_facts(run: Run, *, num: int = NUM_IMAGES, seed: int = 0,
                  ) -> tuple[np.ndarray, np.ndarray]:
     """KL of each code in nats `[code]`, and its mutual information with each factor as a share of
     the factor's entropy `[code, factor]`, from `num` images of the run's data set. Where it has no
-    factors, labels take their place; there are no columns where it has neither.
+    factors, labels take their place; there are no columns where it has neither. A generator's codes
+    have no KL: what made images tell of them takes its place.
     """
     latents = Latents(run, num=num, seed=seed)
-    return latents.kl, latents.information
+    return latents.nats, latents.information

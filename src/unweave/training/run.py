@@ -192,7 +192,7 @@ class Run:
                                     torch.full((num,), k)).numpy()
         else:
             codes[:, next(j for j, values in enumerate(self.num_values) if values > 1)] = k
-        return self.decode(codes)
+        return self._decoded_draws(codes, seed)
 
     def posterior(self, images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means and log-variances of q(z|x) of the continuous latents, each `[sample, latent]`."""
@@ -302,8 +302,15 @@ class Run:
         return self.decode(self.encode(images))
 
     def sample(self, num: int = 16, *, seed: int = 0) -> np.ndarray:
-        """Images decoded from draws of the prior: normal latents, uniform classes."""
-        return self.decode(self.prior_codes(num, seed=seed))
+        """Images decoded from draws of the prior: normal latents, uniform classes.
+
+        A generator's images have noise of their own each.
+        """
+        return self._decoded_draws(self.prior_codes(num, seed=seed), seed)
+
+    def _decoded_draws(self, codes: np.ndarray, seed: int) -> np.ndarray:
+        noise = self.generator_noise(len(codes), seed=seed) if self.is_generator else None
+        return self.decode(codes, noise=noise)
 
     def prior_codes(self, num: int, *, seed: int = 0) -> np.ndarray:
         """Draws of the prior as codes `[num, code]`, columns as in `encode`."""

@@ -22,12 +22,13 @@ def look(run: Run, *, seed: int = 0) -> dict[str, Any]:
     """Originals with reconstructions, and traversals sorted by KL, as pictures inside addresses."""
     latents = Latents(run, seed=seed)
     start, where = latents.start("typical")
-    walks = run.traverse(start, latents=latents.order, num=_NUM)
+    walks = latents.walks(start, latents.order, latents.span, _NUM)
     originals = run.dataset.images(latents.index[:_NUM], seed=seed)
     return {"run_id": run.run_id, "title": run_title(run), "where": where,
+            "measure": latents.measure, "extent": latents.extent(latents.span),
             "images": [{"name": "originals", "strip": strip(originals / 255.0)},
                        {"name": "reconstructions", "strip": strip(run.reconstruct(originals))}],
-            "rows": [{"name": latents.name(j), "kl": short(float(latents.kl[j])),
+            "rows": [{"name": latents.name(j), "kl": short(float(latents.nats[j])),
                       "follows": latents.follows(j), "strip": strip(walk)}
                      for j, walk in zip(latents.order, walks)]}
 

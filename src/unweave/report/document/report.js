@@ -155,11 +155,11 @@ const MANY_PANELS = 12;
   function looked(look) {
     const strip = (/** @type {string} */ name, /** @type {string} */ remark, /** @type {string} */ address, /** @type {string} */ alt) =>
       make("div", { class: "strip" }, make("span", {}, make("b", {}, name), remark ? make("br") : null, remark), make("img", { src: address, alt, loading: "lazy" }));
-    return make("div", { class: "look" }, make("h4", {}, look.title), make("p", { class: "faint" }, `${look.run_id}. Each row moves one latent from -2 to 2 from ${look.where}.`),
+    return make("div", { class: "look" }, make("h4", {}, look.title), make("p", { class: "faint" }, `${look.run_id}. Each row moves one latent ${look.extent}; the others stay at ${look.where}.`),
       ...look.images.map((/** @type {any} */ i) => strip(i.name, "", i.strip, i.name)),
-      ...look.rows.map((/** @type {any} */ r) => strip(r.name, `KL ${r.kl.toFixed(2)}${r.follows ? ", " + r.follows : ""}`, r.strip, `traversal of ${r.name}${r.follows ? ", which follows " + r.follows : ""}`)));
+      ...look.rows.map((/** @type {any} */ r) => strip(r.name, `${look.measure} ${r.kl.toFixed(2)}${r.follows ? ", " + r.follows : ""}`, r.strip, `traversal of ${r.name}${r.follows ? ", which follows " + r.follows : ""}`)));
   }
-  if (data.looks.length) section("traversals", "Traversals", make("p", {}, "Latents sorted by their KL in nats; the percentage is the information a latent shares with the factor it follows best, of the factor's entropy."),
+  if (data.looks.length) section("traversals", "Traversals", make("p", {}, "Latents sorted by their KL in nats, those of a generator by the information (MI) that made images hold about them; the percentage is the information a latent shares with the factor it follows best, of the factor's entropy."),
     make("div", { class: "looks" }, ...data.looks.map(looked)));
   if (data.not_shown.length) main.append(...data.not_shown.map((/** @type {string} */ line) => make("p", { class: "faint" }, line)));
   if (runs.num <= 3 && !data.answers.length) {

@@ -33,14 +33,16 @@ def run_record(run: Run) -> dict[str, Any]:
     """A run as its panel shows it: sizes, latents with their KL and range, names of the factors.
 
     A slider reaches as far as the codes of images do, and at least to 3: not every method keeps
-    codes near the standard normal.
+    codes near the standard normal. A generator's codes are drawn from [-1, 1], and instead of a KL
+    they have the information that made images hold about them.
     """
     index = run.dataset.space.draw(_NUM_KL, numpy_generator(0, Purpose.EVALUATION, 2))
     kl, codes = run.kl_at(index), np.abs(run.encode_at(index))
     config = run.config
     latents = []
     for j, values in enumerate(run.num_values):
-        reach = max(_LEAST_REACH, math.ceil(2.0 * float(codes[:, j].max())) / 2.0)
+        least = 1.0 if run.is_generator else _LEAST_REACH
+        reach = max(least, math.ceil(2.0 * float(codes[:, j].max())) / 2.0)
         latents.append({"name": f"{'c' if values else 'z'}{j}", "values": values,
                         "kl": round(float(kl[j]), 4), "reach": reach})
     return {
@@ -48,6 +50,7 @@ def run_record(run: Run) -> dict[str, Any]:
         "dataset": data_key(config.data), "seed": config.seed, "steps": config.steps,
         "architecture": config.architecture, "letters": dict(config.hyper),
         "shape": list(run.dataset.image_shape), "latents": latents,
+        "measure": "MI" if run.is_generator else "KL",
         "factors": list(Album(run.dataset).names),
         "prior": np.round(run.prior_codes(_NUM_PRIOR), 4).tolist()}
 

@@ -20,6 +20,9 @@ def kl(run: Run) -> Chart:
     """The KL of each latent against the step. Kaddah 2020, figure 1a and appendix A."""
     own = {int(m[1]): np.asarray(values, dtype=float) for term, values in run.curves.items()
            if (m := _OF_LATENT.fullmatch(term))}
+    if run.is_generator:
+        raise NoPicture(f"{run.config.method} is a generator against a critic, whose codes have no "
+                        "KL: see `losses` for `mi`, what images tell of their codes")
     if not own:
         raise NoPicture(f"the curves of {run.run_id} have no KL of single latents")
     return Chart("kl", "KL of each latent during training", lambda: _draw_kl(run, own))

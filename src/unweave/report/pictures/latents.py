@@ -8,18 +8,24 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
+import torch
+from torch.nn.functional import one_hot
 
 from unweave.metrics.arrays import as_labels
 from unweave.metrics.information import discretise, entropy, mutual_information
 from unweave.objectives import letters
+from unweave.objectives.game import information
+from unweave.objectives.posterior import split_head
 from unweave.random import Purpose, numpy_generator
 from unweave.report.pictures.picture import NoPicture
 from unweave.studies.catalog import STRENGTHS
 from unweave.training import Encoded, Run
+from unweave.types import Play
 
 NUM_IMAGES = 4000
 """Of a sample; enough for KL and shares of information to within a percent or two."""
 NUM_BINS = 20
+_NUM_MADE = 1000  # images that a generator makes to say how much they tell of their codes
 UNUSED = 0.1
 """Nats below which a latent says nothing."""
 
@@ -55,6 +61,9 @@ class Latents:
     @cached_property
     def kl(self) -> np.ndarray:
         """Mean KL to the prior of each code, in nats."""
+        if self.run.is_generator:
+            raise NoPicture(f"{self.run.config.method} is a generator against a critic: its codes "
+                            "are uniform, and there is no KL to them")
         if self.has_own_prior:
             return self.run.kl_at(self.index, seed=self.seed)
         mu, logvar = self.encoded.mu.astype(float), self.encoded.logvar.astype(float)
@@ -63,6 +72,69 @@ class Latents:
             logs = np.log(np.maximum(chances, 1e-300))
             parts.append(np.array([(chances * logs).sum(1).mean() + np.log(chances.shape[1])]))
         return np.concatenate(parts)
+
+    @property
+    def measure(self) -> str:
+        """What `nats` are: `KL`, or for a generator, whose codes have none, `MI`."""
+        return "MI" if self.run.is_generator else "KL"
+
+    @cached_property
+    def nats(self) -> np.ndarray:
+        """How much each code says, in nats: its KL, or what made images tell of it."""
+        return self._told if self.run.is_generator else self.kl
+
+    @cached_property
+    def _told(self) -> np.ndarray:
+        """A bound on I(c; G(c, noise)) of each code of a generator. Kim & Mnih 2018, eq. 13."""
+        run, num = self.run, min(self.num, _NUM_MADE)
+        codes, size = run.prior_codes(num, seed=self.seed), run.config.num_latents
+        images = run.decode(codes, noise=run.generator_noise(num, seed=self.seed))
+        sizes = tuple(v for v in run.num_values if v)
+        mu, logvar, logits = split_head(run.heads(images), sizes)
+        classes = torch.from_numpy(codes[:, size:]).long()
+        made = tuple(one_hot(classes[:, j], values).float() for j, values in enumerate(sizes))
+        whole = Play(torch.zeros(num), torch.zeros(num), torch.from_numpy(codes[:, :size]), mu,
+                     logvar)
+        shares = [information(whole)["mi_latent"]]
+        for j in range(len(sizes)):
+            one = whole._replace(category_logits=logits[j:j + 1], categories=made[j:j + 1])
+            shares.append(information(one)["mi_category"][None])
+        return torch.cat(shares).double().numpy()
+
+    @property
+    def span(self) -> float:
+        """How far traversals go unless told: 2; 1 for the codes of generators, U[-1, 1]."""
+        return 1.0 if self.run.is_generator else 2.0
+
+    @cached_property
+    def scale(self) -> tuple[np.ndarray, np.ndarray]:
+        """Centre and unit of traversals, `[latent]` each: 0 and 1.
+
+        Under a mixture, whose codes may lie anywhere, mean and standard deviation of the codes.
+        """
+        size = self.run.config.num_latents
+        if not self.has_own_prior:
+            return np.zeros(size), np.ones(size)
+        mu, logvar = self.encoded.mu.astype(float), self.encoded.logvar.astype(float)
+        return mu.mean(0), np.sqrt(mu.var(0) + np.exp(logvar).mean(0))
+
+    def extent(self, span: float) -> str:
+        """How traversals go, in words."""
+        return (f"from {span:g} standard deviations of the codes below their mean to {span:g} above"
+                if self.has_own_prior else f"from {-span:g} to {span:g}")
+
+    def walks(self, start: np.ndarray | None, chosen: list[int], span: float,
+              num: int) -> np.ndarray:
+        """Traversals `[latent, num, h, w, c]` around an image, or around the centre without one."""
+        if not self.has_own_prior:
+            return self.run.traverse(start, latents=chosen, span=span, num=num)
+        centre, unit = self.scale
+        base = centre if start is None else self.run.encode(start[None])[0]
+        codes = np.tile(base, (len(chosen), num, 1)).astype(np.float32)
+        for row, j in enumerate(chosen):
+            codes[row, :, j] = centre[j] + unit[j] * np.linspace(-span, span, num)
+        return self.run.decode(codes.reshape(-1, len(base))).reshape(
+            len(chosen), num, *self.run.dataset.image_shape)
 
     @property
     def has_own_prior(self) -> bool:
@@ -82,23 +154,25 @@ class Latents:
 
     @cached_property
     def order(self) -> list[int]:
-        """Numbers of the codes, the largest KL first."""
-        return np.argsort(-self.kl, kind="stable").tolist()
+        """Numbers of the codes, those that say most first."""
+        return np.argsort(-self.nats, kind="stable").tolist()
 
     @cached_property
     def typical(self) -> int:
-        """The index of the image of the sample whose code is nearest to zero."""
-        used = self.encoded.mu[:, self.kl[:self.run.config.num_latents] >= UNUSED]
+        """The index of the image of the sample whose code is nearest to the centre."""
+        centre, unit = self.scale
+        used = ((self.encoded.mu - centre) / unit)[
+            :, self.nats[:self.run.config.num_latents] >= UNUSED]
         return int(self.index[(used**2).sum(1).argmin()])
 
     def start(self, image: int | str) -> tuple[np.ndarray | None, str]:
         """Where traversals start, and how to say so: `typical`, `zero` or an image's index."""
         if image == "zero":
-            return None, "zero"
+            return None, "the mean code" if self.has_own_prior else "zero"
         index = self.typical if image == "typical" else int(image)
         said = f"the code of image {index:,}"
         if image == "typical":
-            said += ", the nearest to zero"
+            said += ", the nearest to " + ("the mean" if self.has_own_prior else "zero")
         return self.run.dataset.images([index], seed=self.seed)[0], said
 
     @cached_property
@@ -141,7 +215,7 @@ class Latents:
 
         The share is of the factor's entropy.
         """
-        if self.kl[j] < UNUSED:
+        if self.nats[j] < UNUSED:
             return "unused"
         if not self.information.shape[1]:
             return ""
@@ -150,8 +224,8 @@ class Latents:
         return f"{self.factor_names[k]} {100 * share:.0f} %" if share >= 0.05 else ""
 
     def remark(self, j: int) -> str:
-        """The KL of a latent and what it follows."""
-        return "  ".join(filter(None, (f"KL {self.kl[j]:.2f}", self.follows(j))))
+        """The KL of a latent, or its MI, and what it follows."""
+        return "  ".join(filter(None, (f"{self.measure} {self.nats[j]:.2f}", self.follows(j))))
 
     def needs_factors(self, what: str) -> None:
         """NoPicture where nothing is known of the images."""

@@ -68,7 +68,7 @@ def _draw_information(latents: Latents) -> Any:
 def _two(latents: Latents, left: np.ndarray, right: np.ndarray, names: list[str], *,
          signed: bool, titles: tuple[str, str]) -> Any:
     factors = list(latents.factor_names)
-    rows = [f"{name}  KL {latents.kl[int(name[1:])]:.2f}" for name in names]
+    rows = [_named(latents, int(name[1:])) for name in names]
     figure = new_figure(_CELL * (len(factors) + len(names)) + 2.6,
                         _CELL * len(names) + 1.6, run_title(latents.run))
     first, second = figure.subplots(1, 2, width_ratios=(len(factors), len(names)))
@@ -103,7 +103,7 @@ def _draw_importances(latents: Latents, num_stages: int) -> Any:
     axes.set(xlim=(-0.5, len(names) - 0.5), ylim=(len(order) - 0.5, -0.5), aspect="equal",
              facecolor="#eef1f5")
     axes.set_xticks(range(len(names)), names, rotation=40, ha="right", rotation_mode="anchor")
-    axes.set_yticks(range(len(order)), [f"{latents.name(j)}  KL {latents.kl[j]:.2f}"
+    axes.set_yticks(range(len(order)), [_named(latents, j)
                                         for j in order])
     axes.tick_params(labelsize=8, length=0, colors=INK)
     for side in axes.spines.values():
@@ -112,6 +112,10 @@ def _draw_importances(latents: Latents, num_stages: int) -> Any:
                    f"{weighted_purity(table):.2f}, completeness {mean_purity(table.T):.2f}",
                    fontsize=8, color=FAINT, loc="left")
     return figure
+
+
+def _named(latents: Latents, j: int) -> str:
+    return f"{latents.name(j)}  {latents.measure} {latents.nats[j]:.2f}"
 
 
 def _square(x: int, y: int, side: float) -> Any:

@@ -20,18 +20,18 @@ from unweave.report.pictures.picture import (
 _GAP, _EDGE, _BELOW = 14, 14, 46
 
 
-def motion(latents: Latents, *, image: int | str = "typical", span: float = 2.0,
+def motion(latents: Latents, *, image: int | str = "typical", span: float | None = None,
            frames: int = 40) -> Motion:
     """Each latent swings between -span and span around an image; categories step through classes.
 
     Latents that are not in use stay out, unless none is.
     """
-    run = latents.run
-    shown = [j for j in latents.order if latents.kl[j] >= UNUSED]
+    shown = [j for j in latents.order if latents.nats[j] >= UNUSED]
     shown = shown or latents.order
     start, _ = latents.start(image)
+    span = latents.span if span is None else span
     half = frames // 2 + 1
-    walks = run.traverse(start, latents=shown, span=span, num=half)
+    walks = latents.walks(start, shown, span, half)
     # Even steps of a cosine: slow at the ends, as a pendulum.
     phase = (1 - np.cos(2 * np.pi * np.arange(frames) / frames)) / 2
     steps = np.round(phase * (half - 1)).astype(int)

@@ -64,7 +64,7 @@ def _draw_responses(latents: Latents, a: int, b: int) -> Any:
     index = _chosen(latents, a, b)
     codes, values = run.encode_at(index, seed=latents.seed), space.factors(index)
     order = [j for j in latents.order if not run.num_values[j]]
-    shown = [j for j in order if latents.kl[j] >= UNUSED] or order
+    shown = [j for j in order if latents.nats[j] >= UNUSED] or order
     others = [k for k in range(len(space.sizes)) if k not in (a, b) and space.sizes[k] > 1]
     split = next((k for k in others if space.types[k].name == "categorical"
                   and space.sizes[k] <= _MOST_LINES), None)
@@ -81,7 +81,8 @@ def _draw_responses(latents: Latents, a: int, b: int) -> Any:
                                aspect="auto")
         row[0].set_box_aspect(1)
         row[0].set(xticks=[], yticks=[])
-        row[0].set_ylabel(f"{latents.name(j)}\nKL {latents.kl[j]:.2f}", rotation=0, fontsize=8.5,
+        said = f"{latents.name(j)}\n{latents.measure} {latents.nats[j]:.2f}"
+        row[0].set_ylabel(said, rotation=0, fontsize=8.5,
                           ha="right", va="center", color=INK)
         if last:
             row[0].set_xlabel(f"across: {space.names[a]}\ndown: {space.names[b]}", fontsize=7.5,
@@ -146,39 +147,45 @@ def _draw_histograms(latents: Latents) -> Any:
     figure = new_figure(1.6 * columns + 0.3, 1.45 * rows + 0.75, run_title(latents.run))
     grid = figure.subplots(rows, columns, squeeze=False)
     drawn = latents.encoded.sampled(np.arange(len(latents.index)))
-    z = np.linspace(-4.0, 4.0, 161)
-    normal = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
-    of_prior = (latents.run.prior_codes(20_000, seed=latents.seed) if latents.has_own_prior
-                else None)
+    of_prior = (latents.run.prior_codes(20_000, seed=latents.seed)
+                if latents.has_own_prior or latents.run.is_generator else None)
     categorical = [j for j, size in enumerate(latents.run.num_values) if size]
     for axes, j in zip(grid.flat, order):
         plain(axes, grid=False)
         axes.spines["left"].set_visible(False)
         axes.set_yticks([])
         axes.set_title(latents.name(j), fontsize=8.5, loc="left", color=INK)
-        axes.set_title(f"KL {latents.kl[j]:.2f}", fontsize=7.5, loc="right", color=FAINT)
+        axes.set_title(f"{latents.measure} {latents.nats[j]:.2f}", fontsize=7.5, loc="right",
+                       color=FAINT)
         if j in categorical:
             chances = latents.chances[categorical.index(j)].mean(0)
             axes.bar(range(len(chances)), chances, color=PALETTE[4], width=0.8)
             axes.axhline(1.0 / len(chances), color=PALETTE[1], linewidth=1.2)
             continue
-        axes.hist(drawn[:, j], bins=50, range=(-4.0, 4.0), density=True, color=PALETTE[4])
-        prior = normal if of_prior is None else np.interp(z, _middles(), np.histogram(
-            of_prior[:, j], bins=50, range=(-4.0, 4.0), density=True)[0])
+        low, high = _range(drawn[:, j], None if of_prior is None else of_prior[:, j])
+        axes.hist(drawn[:, j], bins=50, range=(low, high), density=True, color=PALETTE[4])
+        z = np.linspace(low, high, 161)
+        prior = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+        if of_prior is not None:
+            heights, edges = np.histogram(of_prior[:, j], bins=50, range=(low, high), density=True)
+            prior = np.interp(z, (edges[1:] + edges[:-1]) / 2, heights)
         axes.plot(z, prior, color=PALETTE[1], linewidth=1.2)
-        axes.set_xlim(-4.0, 4.0)
+        axes.set_xlim(low, high)
         axes.set_ylim(0.0, max(1.15 * prior.max(), axes.get_ylim()[1]))
-        axes.set_xticks([-3, 0, 3])
+        axes.set_xticks([-3, 0, 3] if of_prior is None else np.round([low, high], 1))
     for axes in grid.flat[len(order):]:
         axes.set_axis_off()
     _legend(figure)
     return figure
 
 
-def _middles() -> np.ndarray:
-    """Of the fifty bins."""
-    edges = np.linspace(-4.0, 4.0, 51)
-    return (edges[1:] + edges[:-1]) / 2
+def _range(drawn: np.ndarray, of_prior: np.ndarray | None) -> tuple[float, float]:
+    """-4 to 4 under N(0, 1); under another prior, where it and the codes are."""
+    if of_prior is None:
+        return -4.0, 4.0
+    ends = np.concatenate([np.quantile(x, [0.002, 0.998]) for x in (drawn, of_prior)])
+    edge = 0.05 * (ends.max() - ends.min()) + 1e-3
+    return float(ends.min() - edge), float(ends.max() + edge)
 
 
 def _legend(figure: Any) -> None:

@@ -11,38 +11,46 @@ from unweave.report.pictures.latents import Latents, run_title
 from unweave.report.pictures.picture import NoPicture, Sheet
 
 _SHARE = "percent: information shared with the factor, of the factor's entropy"
+_OF_GENERATORS = (" A generator's codes have no KL: MI is how much made images tell of a code, at "
+                  "least. One draw of noise makes all images.")
 _MOST_CLUSTERS = 20
 
 
-def traversals(latents: Latents, *, image: int | str = "typical", span: float = 2.0,
+def traversals(latents: Latents, *, image: int | str = "typical", span: float | None = None,
                num: int = 11) -> Sheet:
     """Each latent moved from -span to span, the largest KL first, with KL and factor beside it.
+
+    Of a generator, MI takes the place of KL.
 
     The others stay at the code of `image`: an index, `typical` (the one nearest to zero among
     those looked at), or `zero` for no image.
     """
     start, where = latents.start(image)
+    span = latents.span if span is None else span
     rows = _walks(latents, start, span, num)
-    footer = f"Each row moves one latent from {-span:g} to {span:g}; the others stay at {where}."
+    footer = f"Each row moves one latent {latents.extent(span)}; the others stay at {where}."
     if any(latents.run.num_values):
         footer += " Categorical latents (c) walk through their classes."
     if latents.factor_names:
-        footer += f" KL in nats; {_SHARE}."
-    return Sheet("traversals", "traversals of the latents, sorted by KL", run_title(latents.run),
-                 list(rows), [(latents.name(j), latents.remark(j)) for j in latents.order], footer)
+        footer += f" {latents.measure} in nats; {_SHARE}."
+    if latents.run.is_generator:
+        footer += _OF_GENERATORS
+    return Sheet("traversals", f"traversals of the latents, sorted by {latents.measure}",
+                 run_title(latents.run), list(rows),
+                 [(latents.name(j), latents.remark(j)) for j in latents.order], footer)
 
 
 def _walks(latents: Latents, start: np.ndarray | None, span: float, num: int) -> np.ndarray:
-    return latents.run.traverse(start, latents=latents.order, span=span, num=num)
+    return latents.walks(start, latents.order, span, num)
 
 
-def reconstructions(latents: Latents, *, image: int | str = "typical", span: float = 2.0,
+def reconstructions(latents: Latents, *, image: int | str = "typical", span: float | None = None,
                     num: int = 11) -> Sheet:
     """Originals, their reconstructions, and traversals around the first. Kim & Mnih 2018, fig. 6.
 
     `image` is the first original, as for `traversals`; the others are drawn.
     """
-    run = latents.run
+    run, span = latents.run, latents.span if span is None else span
     index = run.dataset.space.draw(num, numpy_generator(latents.seed, Purpose.EVALUATION, 1))
     index[0] = (latents.typical if image in ("typical", "zero")
                 else run.dataset.space.checked(int(image))[0])
@@ -50,10 +58,12 @@ def reconstructions(latents: Latents, *, image: int | str = "typical", span: flo
     walks = _walks(latents, images[0], span, num)
     labels = [("original", run.dataset.name), ("reconstruction", "from the mean code"),
               *[(latents.name(j), latents.remark(j)) for j in latents.order]]
-    footer = (f"Below: traversals around the first original, each latent from {-span:g} to "
-              f"{span:g}, sorted by KL in nats.")
+    footer = (f"Below: traversals around the first original, each latent {latents.extent(span)}, "
+              f"sorted by {latents.measure} in nats.")
     if latents.factor_names:
         footer += f" {_SHARE.capitalize()}."
+    if run.is_generator:
+        footer += _OF_GENERATORS
     return Sheet("reconstructions", "originals, reconstructions and traversals around the first",
                  run_title(run), [images / 255.0, run.reconstruct(images), *walks], labels,
                  footer, breaks=(2,))
@@ -76,7 +86,8 @@ def categories(latents: Latents, *, num: int = 10) -> Sheet:
     run = latents.run
     sizes = [(j, size) for j, size in enumerate(run.num_values) if size]
     if not sizes:
-        raise NoPicture(f"{run.config.method} has no categorical latents: joint_vae has some")
+        raise NoPicture(f"{run.config.method} has no categorical latents: joint_vae and infogan "
+                        "have some")
     rows, labels, breaks = [], [], []
     for (j, size), chances in zip(sizes, latents.chances):
         breaks.append(len(rows))

@@ -82,7 +82,7 @@ export class LatentRow {
       make("div", { class: "about" },
         make("label", { for: id }, latent.name),
         this.follows,
-        make("span", { class: "kl" }, `KL ${latent.kl.toFixed(2)}`)),
+        make("span", { class: "kl" }, `${facts.measure} ${latent.kl.toFixed(2)}`)),
       make("div", { class: "move" }, this.input, this.strip),
       make("div", { class: "now" }, this.output, this.swap));
     this.root.style.setProperty("--tiles", String(tiles.length));
@@ -95,7 +95,7 @@ export class LatentRow {
     const said = follows(facts, this.j);
     this.follows.textContent = said || (isUsed(this.latent) ? "" : "unused");
     this.input.setAttribute("aria-label",
-      `latent ${name}${said ? `, follows ${said}` : ""}, KL ${kl.toFixed(2)} nats`);
+      `latent ${name}${said ? `, follows ${said}` : ""}, ${facts.measure} ${kl.toFixed(2)} nats`);
   }
 
   /** @param {number} value @param {boolean} isSwapped */

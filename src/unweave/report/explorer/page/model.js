@@ -19,6 +19,7 @@ import { getBytes, post } from "./net.js";
  * @property {Object<string, number|string>} letters
  * @property {[number, number, number]} shape
  * @property {Latent[]} latents
+ * @property {string} measure  what `kl` of a latent is: KL, or MI for a generator
  * @property {string[]} factors
  * @property {number[][]} prior  codes drawn from it
  * @property {number[][]} information  latent, factor; empty until it has arrived

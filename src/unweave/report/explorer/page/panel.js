@@ -98,7 +98,7 @@ export class Panel {
         make("span", { class: "group" }, this.which, this.playButton,
           button("Save GIF", () => attempt(() => this.saveGif()), "gif")))),
     make("div", { class: "moves" },
-      make("h3", {}, "Latents", make("small", {}, " largest KL first")),
+      make("h3", {}, "Latents", make("small", {}, ` largest ${facts.measure} first`)),
       make("p", { class: "faint" }, "On a slider: r goes back to image 1, 0 to zero, s swaps with image 2."),
       make("ul", { class: "latents" }, ...used.map((j) => this.rows[j].root)),
       ...(unused.length ? [this.more] : [])));
