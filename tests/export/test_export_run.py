@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from small import small_plan, train_small
+from small import small_letters, small_plan, train_small
 from unweave.export import write
 from unweave.export.write import export_run, in_float32
 from unweave.studies.scoring import score_run, store_scores
@@ -42,9 +42,12 @@ def test_all_formats_with_a_card_whose_lines_run(run, tmp_path, sprites):
     subprocess.run([sys.executable, "-W", "ignore", "-c", script], cwd=tmp_path / "out", check=True)
 
 
-@pytest.mark.parametrize("change", [{"method": "joint_vae"}, {"architecture": "kaddah2020"}])
+@pytest.mark.parametrize("change", [
+    {"method": "joint_vae"}, {"architecture": "kaddah2020"}, {"method": "vade"},
+    {"method": "infowgan_gp"}, {"method": "infogan", "architecture": "infogan-shapes2d"}])
 def test_methods_and_networks_of_other_kinds(sprites, tmp_path, change):
-    run = train_small(small_plan(**{"method": "beta_vae", "steps": 2} | change), sprites)[0]
+    change = {"method": "beta_vae", "steps": 2} | change
+    run = train_small(small_plan(**small_letters(change["method"]) | change), sprites)[0]
     assert max(export_run(run, tmp_path, to="all").differences.values()) < 1e-5
 
 

@@ -1,0 +1,98 @@
+"""Pictures, report and page of runs whose prior is a mixture, and of generators."""
+
+import numpy as np
+import pytest
+
+from random_runs import random_run, write_run
+from unweave.report.document.looks import look
+from unweave.report.explorer.facts import run_record
+from unweave.report.pictures import PICTURES, Latents, NoPicture, picture
+from unweave.training import load
+
+
+@pytest.fixture(scope="module")
+def mixture(sprites):
+    """Clusters that lie far from zero, as those of an autoencoder do."""
+    run = random_run(data=sprites, method="vade", num_latents=3, clusters=4)
+    run.params["prior.mean"] += 30.0
+    run.params["encoder.dense2.bias"][:, :3] += 30.0
+    return run
+
+
+@pytest.fixture(scope="module")
+def generator(sprites):
+    return random_run("infowgan-shapes2d", data=sprites, method="infowgan_gp", num_latents=2,
+                      num_noise=4, categories="3")
+
+
+def drawn(run, names):
+    """Pictures that a run has, and what it says about the others."""
+    latents, found, refused = Latents(run, num=300), {}, {}
+    for name in names:
+        try:
+            found[name] = picture(run, name, latents=latents)
+            assert found[name].png().startswith(b"\x89PNG")
+        except NoPicture as error:
+            refused[name] = str(error)
+    return found, refused
+
+
+NAMES = [name for name, kind in PICTURES.items() if name not in ("motion", "importances", "losses")]
+
+
+def test_every_picture_of_a_mixture(mixture):
+    found, refused = drawn(mixture, NAMES)
+    assert set(refused) == {"categories", "kl"}  # this run was never trained
+    assert len(found["clusters"].rows) == 4
+    assert "standard deviations of the codes below their mean" in found["traversals"].footer
+
+
+def test_traversals_go_where_the_codes_are(mixture):
+    latents = Latents(mixture, num=300)
+    centre, unit = latents.scale
+    assert abs(centre).min() > 5
+    codes = mixture.encode(mixture.dataset.images([latents.typical]))[0]
+    assert (abs(codes - centre) < 3 * unit).all()
+    walks = latents.walks(None, [1], 2.0, 3)
+    at = np.tile(centre, (3, 1))
+    at[:, 1] += unit[1] * np.array([-2.0, 0.0, 2.0])
+    np.testing.assert_allclose(walks[0], mixture.decode(at), atol=1e-6)
+
+
+def test_every_picture_of_a_generator(generator):
+    found, refused = drawn(generator, NAMES)
+    assert set(refused) == {"kl"}
+    assert "no KL" in refused["kl"]
+    assert all(remark.startswith("MI ") for _, remark in found["traversals"].labels)
+    assert "from -1 to 1" in found["traversals"].footer
+    assert len(found["categories"].rows) == 3
+    with pytest.raises(NoPicture, match="there is no KL"):
+        _ = Latents(generator).kl
+    one, other = generator.sample(2, seed=1)
+    codes = generator.prior_codes(2, seed=1)
+    assert not np.allclose(np.stack([one, other]), generator.decode(codes))  # noise of their own
+
+
+def test_a_generator_that_is_read_back_has_information(generator):
+    latents = Latents(generator, num=200)
+    assert latents.measure == "MI"
+    assert latents.nats.shape == (3,)
+    bound = np.array([np.log(2.0) + 4.0, np.log(2.0) + 4.0, np.log(3.0)])
+    assert (latents.nats <= bound).all()
+    assert sorted(latents.order) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", ["mixture", "generator"])
+def test_the_page_and_the_report_know_both(kind, request, tmp_path, sprites):
+    run = load(write_run(request.getfixturevalue(kind), tmp_path), data=sprites, device="cpu")
+    record = run_record(run)
+    assert record["measure"] == ("KL" if kind == "mixture" else "MI")
+    assert np.shape(record["draws"]) == (64, 3)
+    assert [latent["values"] for latent in record["latents"]] == list(run.num_values)
+    codes = np.abs(run.encode(sprites.images(np.arange(20))))
+    assert all(latent["reach"] >= c - 0.5 or latent["values"]
+               for latent, c in zip(record["latents"], codes.max(0)))
+    shown = look(run)
+    assert shown["measure"] == record["measure"]
+    assert len(shown["rows"]) == 3
+    assert run_record(random_run(data=sprites))["draws"] is None
