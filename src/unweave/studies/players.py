@@ -38,6 +38,7 @@ def infogan_seeds(data: Sequence[str], seeds: Sequence[int], device: str = "auto
     """InfoGAN and InfoWGAN-GP on MNIST over seeds: what codes and noise come to mean.
 
     Command: unweave study run infogan_seeds --data mnist,size=28 --weights all --store S
+    Time: not measured; `unweave study status` says what is left at the pace of your machine.
     Result: traversals (figures 25 and 36) and reconstructions with the noise varied (figure 26);
         how often the category is the digit.
     Source: Kim & Mnih 2018, appendix H.
@@ -50,6 +51,7 @@ def infogan_codes(data: Sequence[str], seeds: Sequence[int], device: str = "auto
     """InfoGAN on MNIST with other numbers of codes and of categories.
 
     Command: unweave study run infogan_codes --data mnist,size=28 --weights all --store S
+    Time: not measured; `unweave study status` says what is left at the pace of your machine.
     Result: with three codes (figure 27), and with 2 and 20 categories (28 to 31), digits move
         between codes, category and noise.
     Source: Kim & Mnih 2018, appendix H.
@@ -65,6 +67,7 @@ def infogan_lambda(data: Sequence[str], seeds: Sequence[int], device: str = "aut
     """InfoWGAN-GP on 2D Shapes over lambda, with the small and the bigger network.
 
     Command: unweave study run infogan_lambda --seeds 0..9 --store S
+    Time: not measured; `unweave study status` says what is left at the pace of your machine.
     Result: the scores of figures 8 (table 5) and 34 (table 6), low at every lambda.
     Source: Kim & Mnih 2018, section 6 and appendix H.
     """
@@ -79,6 +82,7 @@ def infogan_stability(data: Sequence[str], seeds: Sequence[int], device: str = "
     """The discriminator of InfoGAN beside the critic of InfoWGAN-GP, through training.
 
     Command: unweave study run infogan_stability --data mnist,size=28 --store S
+    Time: not measured; `unweave study status` says what is left at the pace of your machine.
     Result: curves. InfoGAN's discriminator comes to call everything real (figure 24:
         critic_fake_right to 0); InfoWGAN-GP's losses settle (figures 32 and 33).
     Source: Kim & Mnih 2018, appendix H; with a slower discriminator, which delays it.
@@ -96,7 +100,9 @@ def jiang2017(data: Sequence[str], seeds: Sequence[int], device: str = "auto",
     """VaDE on MNIST: clustering accuracy over seeds, and the scores of its codes.
 
     Command: unweave study run jiang2017 --data mnist,size=28,split=all --seeds 0..9 --store S
-    Result: accuracy near the published 0.94 in good seeds; little disentanglement (Kaddah 2020).
+    Time: not measured; `unweave study status` says what is left at the pace of your machine.
+    Result: the paper has an accuracy of 0.94, ours over seeds is not measured yet; little
+        disentanglement (Kaddah 2020).
     Source: Jiang et al. 2017, section 4: 70,000 images, batch 100, 300 epochs, Adam at 2e-3
         decaying by 0.9 every 10 epochs; an autoencoder and a mixture to start from.
     """

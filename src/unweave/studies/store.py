@@ -202,7 +202,7 @@ class Store:
             # Arrow's own buffer and this thread: its threads that look into Python objects may
             # outlive a short program, and abort it.
             source = pa.BufferReader(payload)
-            part = pq.read_table(source, use_threads=False)
+            part = pq.ParquetFile(source, pre_buffer=False).read(use_threads=False)
         except (OSError, pa.ArrowException) as error:
             raise UserError(f"{self.address}/{path} is damaged ({str(error).splitlines()[0]}): "
                             "move it away; the runs whose rows it held are then made "
