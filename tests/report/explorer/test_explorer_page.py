@@ -18,6 +18,7 @@ from unweave.factors import FactorSpace
 pytest.importorskip("fastapi")
 pytest.importorskip("onnx")
 
+from random_runs import random_run, write_run
 from unweave.report.explorer import vendor
 from unweave.report.explorer.export import write_export
 from unweave.report.explorer.gate import Gate
@@ -191,6 +192,34 @@ def test_categorical_latents_are_a_choice(page, address, folder):
         assert code[0, 3] == value
         seen.add(check_picture(page, run).tobytes())
     assert len(seen) == 3
+
+
+@pytest.mark.parametrize("method", ["vade", "infowgan_gp"])
+def test_mixtures_and_generators_open_and_move(page, serve, libraries, sprites, tmp_path, method):
+    run = (random_run(data=sprites, method="vade", num_latents=3, clusters=3)
+           if method == "vade" else
+           random_run("infowgan-shapes2d", data=sprites, method=method, num_latents=2,
+                      num_noise=4, categories="3"))
+    write_run(run, tmp_path / "runs", [("mig", 0.1)])
+    catalogue = find_runs([tmp_path / "runs"], datasets={"sprites": sprites})
+    app = make_app(catalogue, Gate.of("127.0.0.1", None), vendor=libraries, title="others")
+    with serve(app) as client:
+        open_page(page, client.url, f"#a={run.run_id}")
+        check_picture(page, run)
+        if page.locator(".panel-a .unused:not([open])").count():
+            page.locator(".panel-a .unused summary").click()
+        page.locator(".panel-a [data-latent='1'] input").fill("0.5")
+        assert settled(page)[0, 1] == 0.5
+        check_picture(page, run)
+        page.locator(".panel-a [data-role=prior]").click()
+        drawn = settled(page)
+        assert np.abs(run.prior_codes(64) - drawn).max(1).min() < 0.01
+        measure = "KL" if method == "vade" else "MI"
+        assert page.locator(".panel-a .kl").first.inner_text().startswith(measure)
+        if method != "vade":
+            page.locator(".panel-a [data-latent='2'] select").select_option("2")
+            assert settled(page)[0, 2] == 2
+            check_picture(page, run)
 
 
 def test_own_pictures_are_encoded_and_broken_ones_refused(page, address, folder):
