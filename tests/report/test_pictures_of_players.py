@@ -8,6 +8,7 @@ from unweave.report.document.looks import look
 from unweave.report.explorer.facts import run_record
 from unweave.report.pictures import PICTURES, Latents, NoPicture, picture
 from unweave.training import load
+from unweave.types import UserError
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +69,8 @@ def test_every_picture_of_a_generator(generator):
     assert len(found["categories"].rows) == 3
     with pytest.raises(NoPicture, match="there is no KL"):
         _ = Latents(generator).kl
+    with pytest.raises(UserError, match="no KL"):
+        generator.kl_at([0])
     one, other = generator.sample(2, seed=1)
     codes = generator.prior_codes(2, seed=1)
     assert not np.allclose(np.stack([one, other]), generator.decode(codes))  # noise of their own

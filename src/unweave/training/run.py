@@ -214,8 +214,12 @@ class Run:
     def kl_at(self, index: Sequence[int] | np.ndarray, *, seed: int = 0) -> np.ndarray:
         """Mean KL to the prior of each code, in nats, `[code]`: N(0, 1), or the uniform class.
 
-        Under a mixture, the KL to the components, weighted by how probable each is.
+        Under a mixture, the KL to the components, weighted by how probable each is. A generator's
+        codes are uniform: a normal Q(c|x) has no KL to them.
         """
+        if self.is_generator:
+            raise UserError(f"{self.config.method} is a generator against a critic: its codes are "
+                            "uniform, and there is no KL to them")
         mu, logvar, logits = split_head(self.heads_at(index, seed).double(),
                                         self._posterior.sizes(self._letters))
         parts = [(0.5 * (mu**2 + logvar.exp() - 1.0 - logvar)).mean(0)]
