@@ -90,7 +90,7 @@ def test_the_page_and_the_report_know_both(kind, request, tmp_path, sprites):
     run = load(write_run(request.getfixturevalue(kind), tmp_path), data=sprites, device="cpu")
     record = run_record(run)
     assert record["measure"] == ("KL" if kind == "mixture" else "MI")
-    assert np.shape(record["draws"]) == (64, 3)
+    assert np.shape(record["prior"]) == (64, 3)
     assert [latent["values"] for latent in record["latents"]] == list(run.num_values)
     codes = np.abs(run.encode(sprites.images(np.arange(20))))
     assert all(latent["reach"] >= c - 0.5 or latent["values"]
@@ -98,4 +98,3 @@ def test_the_page_and_the_report_know_both(kind, request, tmp_path, sprites):
     shown = look(run)
     assert shown["measure"] == record["measure"]
     assert len(shown["rows"]) == 3
-    assert run_record(random_run(data=sprites))["draws"] is None

@@ -18,7 +18,6 @@ from unweave.factors import FactorSpace
 pytest.importorskip("fastapi")
 pytest.importorskip("onnx")
 
-from random_runs import random_run, write_run
 from unweave.report.explorer import vendor
 from unweave.report.explorer.export import write_export
 from unweave.report.explorer.gate import Gate

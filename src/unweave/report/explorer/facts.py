@@ -16,6 +16,7 @@ from unweave.data.dataset import FactorDataset
 from unweave.metrics.arrays import as_labels
 from unweave.random import Purpose, numpy_generator
 from unweave.report.explorer.listing import data_key, shown_name
+from unweave.report.pictures.latents import Latents
 from unweave.report.sheets import latent_facts
 from unweave.training import Run
 from unweave.types import UserError
@@ -37,7 +38,8 @@ def run_record(run: Run) -> dict[str, Any]:
     they have the information that made images hold about them.
     """
     index = run.dataset.space.draw(_NUM_KL, numpy_generator(0, Purpose.EVALUATION, 2))
-    kl, codes = run.kl_at(index), np.abs(run.encode_at(index))
+    codes = np.abs(run.encode_at(index))
+    kl = Latents(run, num=_NUM_KL).nats if run.is_generator else run.kl_at(index)
     config = run.config
     latents = []
     for j, values in enumerate(run.num_values):
