@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import io
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -41,20 +42,20 @@ class NoCharts(NoPicture):
     """Charts need matplotlib, which is an extra; sheets and motion do without."""
 
 
-class _Still:
+class _Still(ABC):
     """What sheets and charts have in common."""
 
     name: str
     caption: str
     endings = (".png", ".svg")
 
+    @abstractmethod
     def png(self) -> bytes:
         """The picture as a PNG file."""
-        raise NotImplementedError
 
+    @abstractmethod
     def svg(self) -> bytes:
         """The picture as an SVG file."""
-        raise NotImplementedError
 
     def save(self, path: str | Path) -> Path:
         """Write a PNG or an SVG, whichever the name ends in."""
