@@ -22,14 +22,15 @@ $(BIN)/python:
 	"unweave needs Python 3.11 to 3.13, $(PYTHON) is %d.%d: run make PYTHON=python3.12" % v)'
 	$(PYTHON) -m venv $(VENV)
 
-# torch comes first and pinned: a looser wish can pull another build of several gigabytes.
+# torch comes first and pinned: a looser wish can pull another build of several gigabytes. Modules are
+# compiled when they are first imported: most of these packages' never are.
 $(VENV)/core: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) install -q -c constraints.txt torch==2.13.0
-	$(PIP) install -q -c constraints.txt -e .
+	$(PIP) install -q --no-compile -c constraints.txt torch==2.13.0
+	$(PIP) install -q --no-compile -c constraints.txt -e .
 	@touch $@
 
 $(VENV)/dev: $(VENV)/core
-	$(PIP) install -q -c constraints.txt -e '.[dev]'
+	$(PIP) install -q --no-compile -c constraints.txt -e '.[dev]'
 	@touch $@
 
 demo: $(VENV)/core

@@ -54,6 +54,7 @@ def bucket():
     server.stdout.close()
 
 
+@pytest.mark.slow  # the same hammer runs on a folder every time
 def test_claims_are_exclusive(bucket, tmp_path):
     script = tmp_path / "hammer.py"
     script.write_text(HAMMER)
