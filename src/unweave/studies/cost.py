@@ -73,7 +73,8 @@ class Rates:
 H200 = Rates(
     name="NVIDIA H200",
     source="an earlier revision measured with bench/gpu.py (stacks of 128 and 36 beta-VAEs: "
-           "20,434 and 15,990 model-steps a second, 64 FactorVAEs: 5,947, colours 77 %, other methods 93 to 100 %; "
+           "20,434 and 15,990 model-steps a second, 64 FactorVAEs: 5,947, colours 77 %, other "
+           "methods 93 to 100 %; "
            "737,280 images encoded by 36 models in 6.1 s; metrics of a run: 29 s of a core)",
     steps_per_second={"36": 15_990.0, "128": 20_434.0},
     # 5,947 with 64 runs, where beta-VAE has 17,343 between the two sizes.
