@@ -9,7 +9,8 @@ units), the CPU in float32, the GPU in float32 and in bfloat16. The same seed ha
 batches and noise everywhere, so curves differ by rounding alone, which training then amplifies.
 Compared are means over the last quarter: how far GPU and CPU are apart for the same seeds, beside
 how far seeds are apart, and a t-test over seeds. The two may run on different machines, in any
-order and in pieces; `compare` takes what is there.
+order and in pieces (`--part 0/4` is the first of four, to run side by side); `compare` takes what
+is there.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("dip_vae_i", {"estimate": "running"})]
 
 
-def train(device: str, out: Path) -> None:
+def train(device: str, out: Path, part: str) -> None:
     from unweave.training import plan, train_runs
 
     precisions = ["float32"] if device == "cpu" else ["float32", "bfloat16"]
-    for method, given in VARIANTS:
+    first, parts = map(int, part.split("/"))
+    for method, given in VARIANTS[first::parts]:
         small = {"critic_width": 200} if "critic_width" in letters(method) else {}
         for precision in precisions:
             path = out / f"{_name(method, given)}.{device}.{precision}.json"
@@ -95,10 +97,11 @@ def main() -> None:
     parser.add_argument("what", choices=["train", "compare"])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--out", type=Path, default=Path("curves"))
+    parser.add_argument("--part", default="0/1")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     if options.what == "train":
-        train(options.device, options.out)
+        train(options.device, options.out, options.part)
     else:
         compare(options.out)
 

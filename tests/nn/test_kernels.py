@@ -46,7 +46,11 @@ def in_float64(links, x, weights):
 
 
 def check(links, shape, weights, dtype):
-    """Output and all gradients, against float64 on the same rounded numbers."""
+    """Output and all gradients, against float64 on the same rounded numbers.
+
+    Every layer rounds its output and the gradient that it hands on: errors add up along a chain.
+    """
+    tolerance = TOLERANCE[dtype] * max(1.0, (len(links) - 1) ** 0.5)
     kind = getattr(torch, dtype)
     numbers = [draw(*shape)]
     for i, (w, b) in enumerate(weights):
@@ -57,13 +61,13 @@ def check(links, shape, weights, dtype):
     exact = [None if n is None else n.detach().cpu().double().requires_grad_() for n in ours]
     found, wanted = gpu.chain(ours[0], links, ours[1:]), in_float64(links, exact[0], exact[1:])
     weight = draw(*wanted.shape, seed=99).to(kind)
-    assert error(found, wanted) < TOLERANCE[dtype]
+    assert error(found, wanted) < tolerance
     grads = torch.autograd.grad(found, [t for t in ours if t is not None],
                                 weight.to(DEVICE).to(found.dtype))
     right = torch.autograd.grad(wanted, [t for t in exact if t is not None], weight.double())
     for a, b in zip(grads, right):
         assert a.dtype == kind
-        assert error(a, b) < TOLERANCE[dtype]
+        assert error(a, b) < tolerance
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -128,6 +132,41 @@ def test_bernoulli_nats(shape):
     found, = torch.autograd.grad(nats, logits, weight.to(DEVICE))
     right, = torch.autograd.grad(each, exact, weight.double())
     assert error(found, right) < 1e-6
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("size", "channels"), [((14, 14), 1), ((8, 12), 3)])
+def test_gradients_of_a_gradient(size, channels, dtype):
+    """A gradient penalty through two convolutions, one back, and two dense layers."""
+    kind, (height, width) = getattr(torch, dtype), size
+    # Where the small image can be halved again: down and up once more.
+    again = [] if height % 4 else [(2, 4, 4, 16, 32), (2, 32), (2, 4, 4, 16, 32), (2, 16)]
+    shapes = [(2, 4, 4, channels, 16), (2, 16), *again,
+              (2, 4 * height * width, 9), (2, 9), (2, 9, 1)]
+    numbers = [draw(2, 3, height, width, channels)]
+    for i, shape in enumerate(shapes):
+        fan = 1.0 if len(shape) == 2 else float(torch.tensor(shape[1:-1]).prod())
+        numbers.append(draw(*shape, seed=i + 1) / fan**0.5)
+    ours = [n.to(kind).to(DEVICE).requires_grad_() for n in numbers]
+    exact = [n.detach().cpu().double().requires_grad_() for n in ours]
+
+    def penalty(x, weights, path):
+        *most, a, b, last = weights
+        with layers.path(path):
+            h = layers.conv(x, *most[:2], activation="leaky_relu")
+            if len(most) > 2:
+                h = layers.conv(h, *most[2:4], activation="tanh")
+                h = layers.conv_transpose(h, *most[4:], activation="leaky_relu")
+            out = layers.linear(layers.linear(h.flatten(2), a, b, activation="tanh"), last)
+            slope, = torch.autograd.grad(out.sum(), x, create_graph=True)
+        norm = torch.sqrt(slope.float().flatten(2).square().sum(-1) + 1e-12)
+        return ((norm.to(slope.dtype) - 1.0) ** 2).sum() + out.sum()
+
+    found = torch.autograd.grad(penalty(ours[0], ours[1:], "twice"), ours)
+    wanted = torch.autograd.grad(penalty(exact[0], exact[1:], "general"), exact)
+    assert wanted[1].norm() > 0.01
+    for a, b in zip(found, wanted):
+        assert error(a, b) < 3 * TOLERANCE[dtype]
 
 
 def test_nan_stays_in_its_run_and_is_not_hidden_by_an_activation():

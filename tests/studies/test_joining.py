@@ -89,6 +89,7 @@ def test_beside_the_published(tmp_path, capsys):
     assert record["inside"]
     far, = agreement(fill(tmp_path / "b", [0], value=0.7), [path])
     assert not far["inside"]
+    assert 0.0 < far["p"] < record["p"] <= 1.0
     with pytest.raises(UserError, match="no cell is in both"):
         agreement(fill(tmp_path / "c", [0], method="beta_tcvae"), [path])
     with pytest.raises(UserError, match="no finished runs of its own"):

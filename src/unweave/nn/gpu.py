@@ -347,6 +347,81 @@ def chain(x: Tensor, links: Sequence[Link], weights: Sequence[Tensor | None]) ->
     return _Chain.apply(tuple(links), x, *weights)
 
 
+class _Halve(torch.autograd.Function):
+    """`halve` without bias and activation. Linear in each argument, so its gradients are `double`
+    and the kernel's gradient, which are differentiated in the same way: as often as one likes.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+        x = x.contiguous()
+        ctx.save_for_backward(x, weight)
+        return halve(x, weight, None)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        wants = ctx.needs_input_grad
+        return (_Double.apply(grad, weight) if wants[0] else None,
+                _KernelGradient.apply(x, grad, weight) if wants[1] else None)
+
+
+class _Double(torch.autograd.Function):
+    """`double` without bias and activation: see `_Halve`."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+        x = x.contiguous()
+        ctx.save_for_backward(x, weight)
+        return double(x, weight, None)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        wants = ctx.needs_input_grad
+        return (_Halve.apply(grad, weight) if wants[0] else None,
+                _KernelGradient.apply(grad, x, weight) if wants[1] else None)
+
+
+class _KernelGradient(torch.autograd.Function):
+    """The gradient of a kernel from the big and the small image; of `weight` the shape alone."""
+
+    @staticmethod
+    def forward(ctx: Any, big: Tensor, small: Tensor, weight: Tensor) -> Tensor:
+        big, small = big.contiguous(), small.contiguous()
+        ctx.save_for_backward(big, small)
+        return kernel_gradient(big, small, weight, None)[0]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        big, small = ctx.saved_tensors
+        wants, grad = ctx.needs_input_grad, grad.contiguous()
+        return (_Double.apply(small, grad) if wants[0] else None,
+                _Halve.apply(big, grad) if wants[1] else None, None)
+
+
+class _Product(torch.autograd.Function):
+    """`a @ b` of every run."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        ctx.save_for_backward(a, b)
+        return product(a, b)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        a, b = ctx.saved_tensors
+        wants = ctx.needs_input_grad
+        return (_Product.apply(grad, b.mT) if wants[0] else None,
+                _Product.apply(a.mT, grad) if wants[1] else None)
+
+
+def differentiable(kind: str, x: Tensor, weight: Tensor) -> Tensor:
+    """A layer of a `Link`'s kind without bias and activation, which has all derivatives."""
+    function = {"linear": _Product, "conv": _Halve, "conv_transpose": _Double}[kind]
+    return function.apply(x, weight.to(x.dtype))
+
+
 class _BernoulliNats(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, x: Tensor) -> Tensor:

@@ -13,9 +13,10 @@ A layer ends in an activation by name and may do without a bias (None).
 It computes in the type of its input; weights of another type (float32 masters under bfloat16
 activations) are cast on the way in and their gradients come back in the weights' own type.
 
-Three paths give the same numbers up to rounding. `general` is a handful of differentiable tensor
+All paths give the same numbers up to rounding. `general` is a handful of differentiable tensor
 operations: any device, any float type, `torch.func.vmap`, second derivatives. `cpu` (in `cpu.py`)
-and `triton` (in `gpu.py`) are for training in float32 and bfloat16 on a CPU and on a GPU.
+and `triton` (in `gpu.py`) are for training in float32 and bfloat16 on a CPU and on a GPU. `twice`
+has the kernels of `triton` for layers whose gradients are differentiated again.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ Kernel = Float[Tensor, "run row column big small"]
 BigImages = Float[Tensor, "run batch _ _ big"]
 SmallImages = Float[Tensor, "run batch _ _ small"]
 
-PATHS = ("auto", "general", "cpu", "triton")
+PATHS = ("auto", "general", "cpu", "triton", "twice")
 _path = "auto"
 
 
@@ -46,8 +47,8 @@ _path = "auto"
 def path(name: str) -> Iterator[None]:
     """Choose the path of the layers inside a `with` block: one of PATHS.
 
-    "auto" takes the fastest that the device has. A layer without a kernel on the `triton` path
-    (channels that are neither few nor a power of two) takes the general one there.
+    "auto" takes the fastest that the device has. A layer without a kernel on the `triton` path and
+    `twice` (channels that are neither few nor a power of two) takes the general one there.
     """
     global _path
     if name not in PATHS:
@@ -60,7 +61,7 @@ def path(name: str) -> Iterator[None]:
 
 
 def chosen_path(x: Tensor) -> str:
-    """The path that a layer with input x takes: "general", "cpu" or "triton"."""
+    """The path that a layer with input x takes: one of PATHS but "auto"."""
     if _path != "auto":
         return _path
     # Function transforms (vmap, jvp) cannot look into the hand-written gradients.
@@ -78,6 +79,10 @@ def on_cpu_path(x: Tensor) -> bool:
 
 def _has_kernel(kind: str, x: Tensor, weight: Tensor) -> bool:
     return chosen_path(x) == "triton" and gpu.fits(Link(kind), weight.shape)
+
+
+def _has_derivatives(kind: str, x: Tensor, weight: Tensor) -> bool:
+    return chosen_path(x) == "twice" and gpu.fits(Link(kind), weight.shape)
 
 
 class Flow:
@@ -145,6 +150,9 @@ def linear(
         bias = weight.new_zeros(weight.shape[0], weight.shape[-1])
     if on_cpu_path(x):
         return cpu.Linear.apply(x, weight, bias, activation)
+    if _has_derivatives("linear", x, weight):
+        y = gpu.differentiable("linear", x, weight) + bias.to(x.dtype)[:, None]
+        return activate(y, activation)
     y = torch.baddbmm(bias.to(x.dtype)[:, None], x, weight.to(x.dtype))
     return activate(y, activation)
 
@@ -165,6 +173,9 @@ def conv(
         bias = weight.new_zeros(weight.shape[0], weight.shape[-1])
     if on_cpu_path(x):
         return cpu.Conv.apply(x, weight, bias, activation)
+    if _has_derivatives("conv", x, weight):
+        y = gpu.differentiable("conv", x, weight) + bias.to(x.dtype)[:, None, None, None]
+        return activate(y, activation)
     runs, batch, height, width, _ = x.shape
     columns = _unfold(x, weight.shape[1])
     kernel = weight.to(x.dtype).flatten(1, 3)
@@ -194,6 +205,9 @@ def conv_transpose(
     out_dtype = out_dtype or x.dtype
     if on_cpu_path(x):
         return cpu.ConvTranspose.apply(x, weight, bias, activation, out_dtype)
+    if _has_derivatives("conv_transpose", x, weight):
+        y = gpu.differentiable("conv_transpose", x, weight).to(out_dtype)
+        return activate(y + bias.to(out_dtype)[:, None, None, None], activation)
     kernel = weight.to(x.dtype).flatten(1, 3).transpose(1, 2)
     columns = torch.bmm(x.flatten(1, 3), kernel)
     columns = columns.reshape(*x.shape[:4], *weight.shape[1:4])

@@ -117,7 +117,7 @@ def locatello2019(data: Sequence[str], seeds: Sequence[int], device: str = "auto
     """The published study: six methods, six strengths, fifty seeds, seven data sets: 12,600 runs.
 
     Command: unweave study run locatello2019 --data dsprites --seeds 0..49 --store S
-    Time: 11 hours of an H200 for the 1,800 runs on dSprites, 92 for all 12,600, by `unweave study
+    Time: 9 hours of an H200 for the 1,800 runs on dSprites, 76 for all 12,600, by `unweave study
         cost` from measured rates.
     Result: scores in the bands of the released ones; random seeds matter as much as strengths.
     Source: Locatello et al. 2019, tables 2 to 4, as it was run (`study2019`).

@@ -1,7 +1,8 @@
 """What a study takes: GPU hours, days on some GPUs, core hours for its scores, and money.
 
-Runs are packed into stacks as the runner does it, each stack takes its steps at the rate that was
-measured for its size, method and colours, and stacks are dealt to the GPUs, the longest first.
+Runs are packed into stacks as the runner does it, each stack makes its updates (FactorVAE in the
+study's convention one for two steps) at the rate that was measured for its size, method and
+colours, and stacks are dealt to the GPUs, the longest first.
 `H200` is the table that ships. A user brings a file of the same names (`read_rates`), and a store
 gives the rates of its own runs (`rates_of_store`), which count before any table.
 """
@@ -21,6 +22,7 @@ from unweave.config import RunConfig
 from unweave.objectives import canonical
 from unweave.studies.store import Store
 from unweave.training.packing import in_pieces, pack
+from unweave.training.stack import num_updates
 from unweave.types import UserError
 
 ONE_CHANNEL = ("dsprites", "smallnorb", "mnist", "fashion_mnist", "chairs3d")
@@ -72,14 +74,13 @@ class Rates:
 
 H200 = Rates(
     name="NVIDIA H200",
-    source="an earlier revision measured with bench/gpu.py (stacks of 128 and 36 beta-VAEs: "
-           "20,434 and 15,990 model-steps a second, 64 FactorVAEs: 5,947, colours 77 %, other "
-           "methods 93 to 100 %; "
-           "737,280 images encoded by 36 models in 6.1 s; metrics of a run: 29 s of a core)",
-    steps_per_second={"36": 15_990.0, "128": 20_434.0},
-    # 5,947 with 64 runs, where beta-VAE has 17,343 between the two sizes.
-    methods={"factor_vae": 5_947.0 / 17_342.5},
-    other=0.93, colour=0.77, encode_seconds=6.1 / 36, score_seconds=29.0)
+    source="bench/gpu.py (stacks of 128 and 36 beta-VAEs: 20,525 and 16,036 model-steps a second, "
+           "64 FactorVAEs: 5,954, colours 77 %, other methods 93 to 100 %; 737,280 images encoded "
+           "by 36 models in 6.8 s) and bench/metrics.py (metrics of a run: 29 s of a core)",
+    steps_per_second={"36": 16_036.0, "128": 20_525.0},
+    # 5,954 with 64 runs, where beta-VAE has 17,402 between the two sizes.
+    methods={"factor_vae": 5_954.0 / 17_402.2},
+    other=0.93, colour=0.77, encode_seconds=6.8 / 36, score_seconds=29.0)
 """The papers' network, batch 64, bfloat16."""
 
 
@@ -115,7 +116,7 @@ def cost_of(configs: Sequence[RunConfig], rates: Rates = H200, *, gpus: int = 1,
     for group in pack(configs, [0] * len(configs)):
         for piece in in_pieces(group, rates.most_runs):
             first, num = configs[piece[0]], len(piece)
-            seconds = first.steps * num / rates.of(first, num) + num * rates.encode_seconds
+            seconds = num_updates(first) * num / rates.of(first, num) + num * rates.encode_seconds
             stacks.append(seconds)
             row = rows.setdefault((first.data, first.method), {
                 "data": first.data, "method": first.method, "runs": 0, "stacks": 0,
@@ -168,14 +169,17 @@ def _number(path: str | Path, name: str, value: Any, *, zero: bool = False) -> f
 def rates_of_store(store: Store, rates: Rates = H200) -> Rates:
     """The rates of a store's own runs: the median over runs of a method and a data set.
 
-    `seconds` of a run is its share of its stack, so that steps over seconds is the stack's rate.
+    `seconds` of a run is its share of its stack, so that updates over seconds is the stack's rate.
     """
     found: dict[str, list[float]] = {}
     devices = set()
     for row in store.runs():
         if row["source"] == "unweave" and row["status"] == "done" and row["seconds"]:
             key = f"{canonical(row['method'])} {row['data']}"
-            found.setdefault(key, []).append(row["steps"] / row["seconds"])
+            updates = row["steps"]
+            if row["config"]:  # a method may update less often than it counts steps
+                updates = num_updates(RunConfig.from_record(json.loads(row["config"])))
+            found.setdefault(key, []).append(updates / row["seconds"])
             devices.add(row["device"])
     if not found:
         raise UserError(f"{store.address} has no finished runs to take rates from")

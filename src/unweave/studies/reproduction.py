@@ -1,7 +1,8 @@
 """Our runs beside the published ones, cell by cell: are we where they were?
 
 A cell is a data set, a method and a strength. For each score the median of our runs stands beside
-the median of the published ones and the band that holds the middle nine tenths of those.
+the median of the published ones and the band that holds the middle nine tenths of those, and a
+two-sided Kolmogorov-Smirnov test says how likely runs of one kind would differ as much.
 """
 
 from __future__ import annotations
@@ -67,9 +68,12 @@ def _cells(runs: Any, scores: dict[tuple[str, str], float]) -> dict[Cell, list[f
 
 
 def _record(cell: Cell, ours: list[float], theirs: list[float]) -> dict[str, Any]:
+    from scipy.stats import ks_2samp
+
     low, high = np.percentile(theirs, BAND)
     median = float(np.median(ours))
     return {"data": cell[0], "method": cell[1], "strength": cell[2], "score": cell[3],
             "runs": len(ours), "median": median, "published_runs": len(theirs),
             "published_median": float(np.median(theirs)), "published_5": float(low),
-            "published_95": float(high), "inside": bool(low <= median <= high)}
+            "published_95": float(high), "inside": bool(low <= median <= high),
+            "p": float(ks_2samp(ours, theirs).pvalue)}

@@ -6,13 +6,12 @@ own. Batches of real and of made images are normalised each by their own statist
 statistics, which stand in for them after training, are those of real images in the encoder, which
 is what it will be asked about, and those of the generator's own turns in the generator.
 
-On a GPU all layers take the general path, whose operations can be differentiated twice; on a CPU
-the gradient penalty alone does.
+Layers take the fastest path that the device has, but for the gradient penalty, which takes one
+whose operations can be differentiated twice.
 """
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import torch
@@ -65,10 +64,6 @@ class Players:
 
     def play(self) -> Terms:
         """One step: the critic's terms of its last turn, all others of the generator's."""
-        with nn.path("general") if self.stack.on_gpu else nullcontext():
-            return self._play()
-
-    def _play(self) -> Terms:
         stack, turns = self.stack, self.plan.critic_steps
         batch, num_latents = stack.configs[0].batch_size, stack.configs[0].num_latents
         images = stack.real_images(Purpose.BATCH, Purpose.OBSERVATION, turns * batch)
@@ -128,7 +123,7 @@ class Players:
         """|grad D| at points between real and made images. Kim & Mnih 2018, eq. 16."""
         share = between[..., None, None, None]
         x = (share * real + (1.0 - share) * made).requires_grad_()
-        with nn.path("general"):
+        with nn.path("twice" if nn.chosen_path(x) == "triton" else "general"):
             out, _ = self._judge(weights, x, with_head=False)
             (slope,) = torch.autograd.grad(out.sum(), x, create_graph=True)
         # The root has no derivative at zero.

@@ -147,8 +147,6 @@ class Stack:
     @property
     def path(self) -> str:
         """The path that the layers take here: see `nn.layers`."""
-        if self._players is not None and self.on_gpu:
-            return "general"
         return nn.chosen_path(next(iter(self.params.values())))
 
     @property
