@@ -52,6 +52,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=float, default=300)
     parser.add_argument("--marks", type=int, default=10, help="lines after the fit")
     parser.add_argument("--batch-size", type=int, default=100)
+    parser.add_argument("--learning-rate", type=float, default=2e-3)
     parser.add_argument("--likelihood", default="bernoulli")
     parser.add_argument("--adam-eps", type=float, default=1e-8)
     parser.add_argument("--precision", default="auto")
@@ -66,7 +67,8 @@ def main() -> None:
     configs = plan(
         "vade", options.data, seeds=parse_seeds(options.seeds), device=str(device),
         precision=options.precision, steps=max(1, round(options.epochs * epoch)),
-        batch_size=options.batch_size, architecture="jiang2017", learning_rate=2e-3,
+        batch_size=options.batch_size, architecture="jiang2017",
+        learning_rate=options.learning_rate,
         likelihood=options.likelihood, adam_eps=options.adam_eps,
         pretrain_steps=round(options.pretrain_epochs * epoch), decay_steps=10 * epoch,
         init_from="" if donor is None else donor.run_id)

@@ -140,6 +140,21 @@ def test_the_rate_falls_every_ten_epochs_to_a_tenth():
     assert several.tolist() == [0.25, 1.0]
 
 
+def test_groups_of_one_size_get_a_component_each():
+    """Two groups side by side and one with two bumps: free weights would split the latter."""
+    rng = np.random.default_rng(0)
+    truth = np.repeat([0, 1, 2], 400)
+    rows = rng.normal(size=(1200, 2)) + np.array([[0, 0], [2.6, 0], [0, 30]])[truth]
+    rows[800:1000, 0] -= 2.2
+    rows[1000:, 0] += 2.2
+    uniform = torch.rand(30, 3, generator=torch.Generator().manual_seed(0))
+    found = {k: v.double() for k, v in fit(torch.from_numpy(rows), uniform, 3).items()}
+    clusters = assign(found, torch.from_numpy(rows)).argmax(-1).numpy()
+    free = GaussianMixture(3, covariance_type="full", n_init=10, random_state=0).fit_predict(rows)
+    assert len(set(clusters[800:])) == 1
+    assert len(set(free[800:])) == 2
+
+
 def test_clusters_that_lie_askew_are_found():
     """Two clusters side by side across the diagonal; with many latents diagonals must do."""
     rng = np.random.default_rng(0)

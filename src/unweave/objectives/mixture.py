@@ -27,7 +27,7 @@ _MOST_CORRELATED = 32  # latents whose covariances are full in the fit
 _MOST_AT_START = 10_000  # codes that starts are tried on
 _START_ROUNDS, _MOST_ROUNDS = 50, 100
 _LEAST_GAIN = 1e-3  # nats a code in a round, below which EM has settled: scikit-learn's rule
-NUM_RESTARTS = 10
+NUM_RESTARTS = 30
 
 
 @dataclass(frozen=True)
@@ -102,32 +102,43 @@ def fit(codes: Tensor, uniform: Tensor, num_clusters: int) -> Params:
     """A mixture fitted to codes `[sample, latent]` by EM in float64, from several starts.
 
     Covariances are full while it is fitted, and only their diagonals are kept: the directions of an
-    autoencoder's latents mean nothing, and clusters lie askew to them. A start is a row of
-    `uniform`: k-means++ (Arthur & Vassilvitskii 2007) picks centres with its numbers and k-means
-    settles them, all starts side by side on every n-th code of many. EM goes on with all codes from
-    the start whose codes lie nearest to their centres, until it gains little.
+    autoencoder's latents mean nothing, and clusters lie askew to them. Weights are equal, as they
+    are where the objective begins: the likeliest mixture with free ones often has one component for
+    two groups and two for another. A start is a row of `uniform`: k-means++ (Arthur &
+    Vassilvitskii 2007) picks centres with its numbers, k-means settles them and EM goes on from
+    there, all starts side by side on every n-th code of many. EM then goes on with all codes from
+    the likeliest.
     """
     centre = codes.detach().double().mean(0)
     whole = codes.detach().double() - centre
     data = whole[::max(1, len(whole) // _MOST_AT_START)]
     floor = _SHARE_FLOOR * data.var(0, correction=0).clamp(min=1e-12)
     centres = _settled(data, _spread_out(data, uniform.double(), num_clusters))
-    nearest = torch.cdist(data.expand(len(uniform), *data.shape), centres).amin(-1)
-    best = torch.nan_to_num((nearest**2).mean(-1), nan=torch.inf).argmin(0)
-    centres = centres.index_select(0, best[None])
-    near = torch.cdist(whole[None], centres).argmin(-1)
+    near = torch.cdist(data.expand(len(uniform), *data.shape), centres).argmin(-1)
     share = torch.nn.functional.one_hot(near, num_clusters).double()
-    squares, before = _squares(whole), -math.inf
-    for _ in range(_MOST_ROUNDS):
-        found = _maximised(whole, squares, share, floor)
-        share, likelihood = _shared_out(whole, squares, found)
-        gain, before = float(likelihood) - before, float(likelihood)
-        if not gain > _LEAST_GAIN:
+    found, likelihood = _climbed(data, share, floor, _START_ROUNDS)
+    best = torch.nan_to_num(likelihood, nan=-torch.inf).argmax(0)
+    found = tuple(part.index_select(0, best[None]) for part in found)
+    if len(data) < len(whole):
+        found, _ = _climbed(whole, _shared_out(whole, _squares(whole), found)[0], floor)
+    mean, covariance = (part[0] for part in found)
+    logvar = torch.log(torch.diagonal(covariance, dim1=-2, dim2=-1))
+    return {"logits": mean.new_zeros(num_clusters).float(), "mean": (mean + centre).float(),
+            "logvar": logvar.float()}
+
+
+def _climbed(data: Tensor, share: Tensor, floor: Tensor,
+             rounds: int = _MOST_ROUNDS) -> tuple[tuple[Tensor, Tensor], Tensor]:
+    """EM from shares `[start, sample, cluster]`: components and log-likelihoods `[start]`."""
+    squares = _squares(data)
+    before = torch.full_like(share[:, 0, 0], -torch.inf)
+    for _ in range(rounds):
+        found = _maximised(data, squares, share, floor)
+        share, likelihood = _shared_out(data, squares, found)
+        if not bool((likelihood - before > _LEAST_GAIN).any()):
             break
-    logits, mean, covariance = (part[0] for part in found)
-    # The weights start equal, as in the authors' program: learning moves them.
-    return {"logits": torch.zeros_like(logits).float(), "mean": (mean + centre).float(),
-            "logvar": torch.log(torch.diagonal(covariance, dim1=-2, dim2=-1)).float()}
+        before = likelihood
+    return found, likelihood
 
 
 def _squares(data: Tensor) -> Tensor:
@@ -138,8 +149,8 @@ def _squares(data: Tensor) -> Tensor:
 
 
 def _maximised(data: Tensor, squares: Tensor, share: Tensor,
-               floor: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The M step: log weights `[start, cluster]`, means and covariances of the components."""
+               floor: Tensor) -> tuple[Tensor, Tensor]:
+    """The M step: means `[start, cluster, latent]` and covariances of the components."""
     size = share.sum(-2).clamp(min=1e-9)
     mean = share.mT @ data / size[..., None]
     second = share.mT @ squares / size[..., None]
@@ -148,13 +159,13 @@ def _maximised(data: Tensor, squares: Tensor, share: Tensor,
     else:
         second = second.unflatten(-1, (data.shape[1], data.shape[1]))
         covariance = second - mean[..., :, None] * mean[..., None, :]
-    return torch.log(size / len(data)), mean, covariance + torch.diag(floor)
+    return mean, covariance + torch.diag(floor)
 
 
 def _shared_out(data: Tensor, squares: Tensor,
-                found: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+                found: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
     """The E step: p(c|z) `[start, sample, cluster]`, and the mean log-likelihood `[start]`."""
-    log_weight, mean, covariance = found
+    mean, covariance = found
     precision = torch.linalg.inv_ex(covariance).inverse
     across = (precision @ mean[..., None])[..., 0]
     form = torch.diagonal(precision, dim1=-2, dim2=-1) if squares.shape == data.shape else (
@@ -162,8 +173,9 @@ def _shared_out(data: Tensor, squares: Tensor,
     distance = (squares @ form.mT - 2.0 * data @ across.mT
                 + (mean * across).sum(-1)[..., None, :])
     constant = torch.linalg.slogdet(covariance).logabsdet + data.shape[1] * math.log(2.0 * math.pi)
-    joint = (log_weight - 0.5 * constant)[..., None, :] - 0.5 * distance
-    return torch.softmax(joint, -1), torch.logsumexp(joint, -1).mean(-1)
+    joint = -0.5 * (constant[..., None, :] + distance)
+    likelihood = torch.logsumexp(joint, -1).mean(-1) - math.log(mean.shape[-2])
+    return torch.softmax(joint, -1), likelihood
 
 
 def _spread_out(data: Tensor, uniform: Tensor, num: int) -> Tensor:

@@ -20,7 +20,7 @@ Share = Annotated[PerRun, Range(0.0, 1.0)]
 
 
 class Warmup(NamedTuple):
-    """The phase before a method's own: an autoencoder without noise."""
+    """The phase before a method's own: an autoencoder whose codes have no noise."""
 
     steps: int
     rate: PerRun

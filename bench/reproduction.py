@@ -1,0 +1,89 @@
+"""The published study beside our runs of it: the tables of docs/reproduction.md, from a store.
+
+    unweave study run locatello2019 --data dsprites --seeds 0,1 --store S
+    python bench/reproduction.py S --published dsprites_full.csv.gz
+
+Prints for every score how many cells (a method at a strength) have our median inside the published
+5 to 95 % band, over all and by method, then for every score a table of cells: ours, the published
+median and its band. A cell outside is marked. `--scores` picks some of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unweave.studies.reproduction import agreement
+from unweave.studies.store import open_store
+
+SCORES = {
+    "elbo.reconstruction": "reconstruction", "elbo.kl": "KL", "beta_vae": "BetaVAE",
+    "factor_vae": "FactorVAE", "mig": "MIG", "sap": "SAP",
+    "dci.disentanglement": "DCI disentanglement", "dci.completeness": "DCI completeness",
+    "modularity": "modularity", "explicitness.test": "explicitness"}
+"""Those that the study reports, by key."""
+
+
+def share(records: list[dict[str, Any]]) -> str:
+    inside = sum(record["inside"] for record in records)
+    return f"{inside} of {len(records)}" if records else ""
+
+
+def overview(records: list[dict[str, Any]], scores: list[str]) -> list[str]:
+    """A row for each score: cells inside, by method, and the median shift in published spreads.
+
+    The shift is (ours - published median) / half the width of the band; a method that is off as a
+    group shows in it even where all of its cells are inside.
+    """
+    methods = list(dict.fromkeys(record["method"] for record in records))
+    lines = ["| score | " + " | ".join(f"`{m}`" for m in methods) + " | all | share | shift |",
+             "|---|" + "---|" * (len(methods) + 3)]
+    for key in scores:
+        own = [record for record in records if record["score"] == key]
+        cells = [share([record for record in own if record["method"] == m]) for m in methods]
+        shifts = [(r["median"] - r["published_median"])
+                  / max(1e-12, 0.5 * (r["published_95"] - r["published_5"])) for r in own]
+        part = np.mean([record["inside"] for record in own])
+        lines.append(f"| {SCORES.get(key, key)} | {' | '.join(cells)} | {share(own)} | "
+                     f"{100 * part:.0f} % | {np.median(shifts):+.2f} |")
+    return lines
+
+
+def cells(records: list[dict[str, Any]], key: str) -> list[str]:
+    """Methods by strengths: ours beside the published median and band."""
+    own = [record for record in records if record["score"] == key]
+    digits = 1 if key.startswith("elbo") else 3
+    lines = ["| method | | 1st strength | 2nd | 3rd | 4th | 5th | 6th |", "|---|" + "---|" * 7]
+    for method in dict.fromkeys(record["method"] for record in own):
+        rows = sorted((r for r in own if r["method"] == method), key=lambda r: r["strength"])
+        ours = [f"{r['median']:.{digits}f}" + ("" if r["inside"] else " **(outside)**")
+                for r in rows]
+        theirs = [f"{r['published_median']:.{digits}f} ({r['published_5']:.{digits}f} to "
+                  f"{r['published_95']:.{digits}f})" for r in rows]
+        runs = sorted({r["runs"] for r in rows})
+        num = str(runs[0]) if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
+        lines += [f"| `{method}` | ours, {num} seeds | " + " | ".join(ours) + " |",
+                  "| | published, 50 | " + " | ".join(theirs) + " |"]
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("store")
+    parser.add_argument("--published", type=Path, required=True)
+    parser.add_argument("--scores", nargs="*", default=list(SCORES))
+    options = parser.parse_args()
+    records = [record for record in agreement(open_store(options.store), [options.published])
+               if record["score"] in options.scores]
+    scores = [key for key in options.scores if any(r["score"] == key for r in records)]
+    print("\n".join(overview(records, scores)))
+    for key in scores:
+        print(f"\n### {SCORES.get(key, key)}\n")
+        print("\n".join(cells(records, key)))
+
+
+if __name__ == "__main__":
+    main()
