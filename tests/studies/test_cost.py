@@ -5,7 +5,7 @@ import json
 import pytest
 
 from unweave.cli import main
-from unweave.studies.catalog import STUDIES, only_methods
+from unweave.studies.catalog import STUDIES, only_methods, only_strengths
 from unweave.studies.cost import H200, cost_of, rates_of_store, read_rates
 from unweave.studies.store import open_store
 from unweave.training import plan
@@ -92,6 +92,16 @@ def test_some_methods():
     assert only_methods(configs, None) == configs
     with pytest.raises(UserError, match="unknown method of this study 'vea'"):
         only_methods(configs, "vea")
+
+
+def test_some_strengths():
+    configs = STUDIES["locatello2019"].runs(data=["dsprites"], seeds="0,1", device="cpu")
+    some = only_strengths(only_methods(configs, "beta_vae"), "4, 16")
+    assert [(c["beta"], c.seed) for c in some] == [(4, 0), (4, 1), (16, 0), (16, 1)]
+    assert only_strengths(configs, None) == configs
+    for wrong in ("3", "x", ""):
+        with pytest.raises(UserError, match="is no strength of these runs: they have 1, 2, 4"):
+            only_strengths(only_methods(configs, "beta_vae"), wrong)
 
 
 def test_as_a_user(capsys):

@@ -19,6 +19,8 @@ def cost(
         help="Take the rates from the finished runs of a store.")] = None,
     data: Annotated[str | None, typer.Option(help="Data sets, with commas between.")] = None,
     methods: Annotated[str | None, typer.Option(help="Methods, with commas between.")] = None,
+    strengths: Annotated[str | None, typer.Option(
+        help="Of the letter that the study varies, with commas between.")] = None,
     seeds: Annotated[str | None, typer.Option(help="0..4 or 0,2,5.")] = None,
     steps: Annotated[int | None, typer.Option(help="Another length of the runs.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print records for machines.")] = False,
@@ -28,13 +30,14 @@ def cost(
     Example: unweave study cost locatello2019 --gpus 8 --price 3.50
     """
     from unweave.report.tables import print_records
-    from unweave.studies.catalog import find_study, only_methods
+    from unweave.studies.catalog import find_study, only_methods, only_strengths
     from unweave.studies.cost import H200, cost_of, rates_of_store, read_rates
     from unweave.studies.store import open_store
 
     found = find_study(study)
     configs = only_methods(found.runs(data=data.split(",") if data else None, seeds=seeds,
                                       device="cpu", steps=steps), methods)
+    configs = only_strengths(configs, strengths)
     chosen = H200 if rates is None else read_rates(rates)
     if store is not None:
         chosen = rates_of_store(open_store(store), chosen)

@@ -38,6 +38,8 @@ def run(
     store: StoreAt,
     data: Annotated[str | None, typer.Option(help="Data sets, with commas between.")] = None,
     methods: Annotated[str | None, typer.Option(help="Methods, with commas between.")] = None,
+    strengths: Annotated[str | None, typer.Option(
+        help="Of the letter that the study varies, with commas between.")] = None,
     seeds: Annotated[str | None, typer.Option(help="0..4 or 0,2,5.")] = None,
     steps: Annotated[int | None, typer.Option(help="Another length of the runs.")] = None,
     metrics: Annotated[str | None, typer.Option(help="Metrics, with commas between.")] = None,
@@ -68,7 +70,7 @@ def run(
     from dataclasses import asdict
 
     from unweave.report.tables import print_records
-    from unweave.studies.catalog import find_study, only_methods
+    from unweave.studies.catalog import find_study, only_methods, only_strengths
     from unweave.studies.ray_engine import Needs, plan_there, run_on_ray
     from unweave.studies.runner import check_weights, run_study
     from unweave.studies.store import open_store
@@ -92,7 +94,7 @@ def run(
         made = plan_there(study, chosen, address=address, needs=needs)
     else:
         made = study.runs(**chosen)
-    configs = only_methods(made, methods)
+    configs = only_strengths(only_methods(made, methods), strengths)
     where = open_store(store, create=True)
     with display(None, keep=False) as listener:
         common = {"metrics": asked, "work": work, "weights": weights, "best": best,

@@ -106,6 +106,24 @@ def only_methods(configs: Sequence[RunConfig], methods: str | None) -> list[RunC
     return [config for config in configs if config.method in wanted]
 
 
+def only_strengths(configs: Sequence[RunConfig], strengths: str | None) -> list[RunConfig]:
+    """Runs with some values of the letter that the study varies, with commas between."""
+    if strengths is None:
+        return list(configs)
+    known = sorted({value for _, value in map(strength_of, configs) if value is not None})
+    words = ", ".join(f"{value:g}" for value in known) or "none"
+    wanted = set()
+    for word in strengths.split(","):
+        try:
+            value = float(word)
+        except ValueError:
+            value = float("nan")
+        if value not in known:
+            raise UserError(f"{word.strip()!r} is no strength of these runs: they have {words}")
+        wanted.add(value)
+    return [config for config in configs if strength_of(config)[1] in wanted]
+
+
 def strength_of(config: RunConfig) -> tuple[str, float | None]:
     """The letter that stands for a run's strength, and its value."""
     letter = STRENGTHS.get(canonical(config.method), "")
