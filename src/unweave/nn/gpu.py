@@ -11,7 +11,7 @@ Triton is needed, and a GPU that it knows. `usable` tells; without, the general 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -347,79 +347,54 @@ def chain(x: Tensor, links: Sequence[Link], weights: Sequence[Tensor | None]) ->
     return _Chain.apply(tuple(links), x, *weights)
 
 
-class _Halve(torch.autograd.Function):
-    """`halve` without bias and activation. Linear in each argument, so its gradients are `double`
-    and the kernel's gradient, which are differentiated in the same way: as often as one likes.
+def _kernel_from(big: Tensor, small: Tensor, size: int) -> Tensor:
+    """The gradient of a kernel of `size`, from the big and the small image."""
+    like = big.new_empty(1).expand(len(big), size, size, big.shape[-1], small.shape[-1])
+    return kernel_gradient(big, small, like, None)[0]
+
+
+_BILINEAR: dict[str, Callable[[Tensor, Tensor, int], Tensor]] = {
+    "conv": lambda a, b, _: halve(a.contiguous(), b, None),
+    "conv_transpose": lambda a, b, _: double(a.contiguous(), b, None),
+    "kernel": lambda a, b, size: _kernel_from(a.contiguous(), b.contiguous(), size),
+    "linear": lambda a, b, _: product(a, b),
+}
+
+# The gradients of f(a, b) for its two arguments, given that of its result, in the same terms.
+_GRADIENTS: dict[str, tuple[Callable[..., tuple[str, Tensor, Tensor]], ...]] = {
+    "conv": (lambda a, b, g: ("conv_transpose", g, b), lambda a, b, g: ("kernel", a, g)),
+    "conv_transpose": (lambda a, b, g: ("conv", g, b), lambda a, b, g: ("kernel", g, a)),
+    "kernel": (lambda a, b, g: ("conv_transpose", b, g), lambda a, b, g: ("conv", a, g)),
+    "linear": (lambda a, b, g: ("linear", g, b.mT), lambda a, b, g: ("linear", a.mT, g)),
+}
+
+
+class _Bilinear(torch.autograd.Function):
+    """A layer without bias and activation, which can be differentiated as often as one likes.
+
+    It is linear in its input and in its weight, and its gradients are such layers again.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
-        x = x.contiguous()
-        ctx.save_for_backward(x, weight)
-        return halve(x, weight, None)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        x, weight = ctx.saved_tensors
-        wants = ctx.needs_input_grad
-        return (_Double.apply(grad, weight) if wants[0] else None,
-                _KernelGradient.apply(x, grad, weight) if wants[1] else None)
-
-
-class _Double(torch.autograd.Function):
-    """`double` without bias and activation: see `_Halve`."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
-        x = x.contiguous()
-        ctx.save_for_backward(x, weight)
-        return double(x, weight, None)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        x, weight = ctx.saved_tensors
-        wants = ctx.needs_input_grad
-        return (_Halve.apply(grad, weight) if wants[0] else None,
-                _KernelGradient.apply(grad, x, weight) if wants[1] else None)
-
-
-class _KernelGradient(torch.autograd.Function):
-    """The gradient of a kernel from the big and the small image; of `weight` the shape alone."""
-
-    @staticmethod
-    def forward(ctx: Any, big: Tensor, small: Tensor, weight: Tensor) -> Tensor:
-        big, small = big.contiguous(), small.contiguous()
-        ctx.save_for_backward(big, small)
-        return kernel_gradient(big, small, weight, None)[0]
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        big, small = ctx.saved_tensors
-        wants, grad = ctx.needs_input_grad, grad.contiguous()
-        return (_Double.apply(small, grad) if wants[0] else None,
-                _Halve.apply(big, grad) if wants[1] else None, None)
-
-
-class _Product(torch.autograd.Function):
-    """`a @ b` of every run."""
-
-    @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+    def forward(ctx: Any, kind: str, size: int, a: Tensor, b: Tensor) -> Tensor:
+        """`size`: of the kernel."""
+        ctx.kind, ctx.size = kind, size
         ctx.save_for_backward(a, b)
-        return product(a, b)
+        return _BILINEAR[kind](a, b, size)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        a, b = ctx.saved_tensors
-        wants = ctx.needs_input_grad
-        return (_Product.apply(grad, b.mT) if wants[0] else None,
-                _Product.apply(a.mT, grad) if wants[1] else None)
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, None, Tensor | None, Tensor | None]:
+        grad = grad if ctx.kind == "linear" else grad.contiguous()
+        found = []
+        for gradient, wanted in zip(_GRADIENTS[ctx.kind], ctx.needs_input_grad[2:]):
+            kind, a, b = gradient(*ctx.saved_tensors, grad)
+            found.append(_Bilinear.apply(kind, ctx.size, a, b) if wanted else None)
+        return None, None, *found
 
 
 def differentiable(kind: str, x: Tensor, weight: Tensor) -> Tensor:
     """A layer of a `Link`'s kind without bias and activation, which has all derivatives."""
-    function = {"linear": _Product, "conv": _Halve, "conv_transpose": _Double}[kind]
-    return function.apply(x, weight.to(x.dtype))
+    return _Bilinear.apply(kind, weight.shape[1], x, weight.to(x.dtype))
 
 
 class _BernoulliNats(torch.autograd.Function):
