@@ -10,13 +10,15 @@ import time
 import numpy as np
 import pytest
 
-from small import SMALL, make_sprites
+from small import SMALL, make_sprites, train_small
 from unweave.studies import catalog, runner
 from unweave.studies.adding import prune_weights
 from unweave.studies.catalog import STUDIES, Study, find_study, strength_of
 from unweave.studies.claims import Runner, claimed
 from unweave.studies.memory import recall, remember
+from unweave.studies.rows import prepare, score_and_store
 from unweave.studies.runner import run_study
+from unweave.studies.scoring import score_run
 from unweave.studies.store import open_store
 from unweave.training import plan
 from unweave.types import UserError
@@ -125,7 +127,9 @@ import sys
 sys.path[:0] = {paths!r}
 from small import make_sprites
 from test_runner import STUDY
+from unweave.studies.rows import prepare, score_and_store
 from unweave.studies.runner import run_study
+from unweave.studies.scoring import score_run
 from unweave.studies.store import open_store
 if __name__ == "__main__":
     store = open_store(sys.argv[1], create=True)
@@ -253,3 +257,18 @@ def test_a_study_from_a_file(tmp_path):
         find_study("locatelo2019")
     with pytest.raises(UserError, match="does not take another number of steps"):
         study.runs(steps=5)
+
+
+def test_a_run_scored_apart_from_its_model_has_the_scores_it_has_beside_it(sprites, tmp_path):
+    """Sampled codes, moments and reconstructions travel in a file, for the drawn rows alone."""
+    metrics, few = ("mig", "elbo", "tc"), {"seeds": 0, "device": "cpu"}
+    (run,) = train_small(plan("joint_vae", "sprites", **few, **SMALL), sprites, out=tmp_path)
+    store = open_store(tmp_path / "s", create=True)
+    (job,) = prepare([run], store, study="tiny", metrics=metrics, convention="study2019")
+    assert score_and_store(job).error is None
+    apart = {row["key"]: row["value"] for row in store.scores()}
+    beside = {score.key: score.value for score in score_run(run, metrics=list(metrics))}
+    assert apart == pytest.approx(beside, rel=1e-12)
+    assert {"tc.sampled", "elbo.reconstruction"} <= set(apart)
+    with np.load(job.inputs) as held:
+        assert len(held["sampled"]) == len(held["sampled.rows"]) <= len(held["codes"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,34 +71,41 @@ class Scored:
 
 
 def prepare(runs: Sequence[Run], store: Store, *, study: str, metrics: Sequence[str],
-            convention: str, weights: str = "none", details: bool = True) -> list[ScoreJob]:
-    """Encode a stack and write down, for each run, what its scores need."""
+            convention: str, weights: str = "none", details: bool = True) -> Iterator[ScoreJob]:
+    """Encode a stack, and write down for one run after the other what its scores need.
+
+    Who takes a job may start on it while the next one is made ready.
+    """
     alive = [run for run in runs if run.status != "diverged"]
     clustered = {run.run_id: tuple(score_clusters(run, convention=convention)) for run in alive
                  if "clusters" in metrics and can_score(run)}
     metrics = [name for name in metrics if name != "clusters"]
-    written: dict[str, Path] = {}
+    heads: dict[str, Any] = {}
     if alive and metrics:
         dataset = alive[0].dataset
         plan = _plan(dataset.space, dataset.labels, tuple(metrics), convention)
-        heads = heads_of_runs(alive, plan.index)
-        for run, own in zip(alive, heads):
+        heads = {run.run_id: own for run, own in zip(alive, heads_of_runs(alive, plan.index))}
+    for run in runs:
+        path = None
+        if run.run_id in heads:
             path = run.folder / "inputs.npz"
-            encoded = Encoded(run, plan.index, heads=own)
+            encoded = Encoded(run, plan.index, heads=heads.pop(run.run_id))
             np.savez(path, **row_inputs(plan, encoded))
-            written[run.run_id] = path
-    return [ScoreJob(
-        run_id=run.run_id, store=store.address, row=run_row(run, study), folder=run.folder,
-        inputs=written.get(run.run_id), space=run.dataset.space, labels=run.dataset.labels,
-        metrics=tuple(metrics), convention=convention, num_values=run.num_values, weights=weights,
-        details=details, own=clustered.get(run.run_id, ())) for run in runs]
+        yield ScoreJob(
+            run_id=run.run_id, store=store.address, row=run_row(run, study), folder=run.folder,
+            inputs=path, space=run.dataset.space, labels=run.dataset.labels,
+            metrics=tuple(metrics), convention=convention, num_values=run.num_values,
+            weights=weights, details=details, own=clustered.get(run.run_id, ()))
+
+
+_ROWS = ".rows"  # after the name of an input: which rows its lines belong to
 
 
 def row_inputs(plan: Plan, encoded: Encoded) -> dict[str, np.ndarray]:
     """Codes, and the inputs that the plan's metrics look at, for the rows that they draw.
 
-    Rows that nobody looks at are NaN. Metrics that need the model itself cannot be scored apart
-    from it: they are refused here, with a word on how to get them.
+    `name.rows` says which rows the lines of `name` are. Metrics that need the model itself cannot
+    be scored apart from it: they are refused here, with a word on how to get them.
     """
     for metric in plan.metrics:
         needs = [k for k in metric.needs if k in (*MODEL_INPUTS, "log_weights")]
@@ -112,14 +119,22 @@ def row_inputs(plan: Plan, encoded: Encoded) -> dict[str, np.ndarray]:
         held = getattr(encoded, name) if here else None
         if held is None:
             continue
-        if callable(held):
-            rows = np.unique(np.concatenate([draw.points for draw in wanting]))
-            lines = np.asarray(held(rows))
-            whole = np.full((len(plan.index), *lines.shape[1:]), np.nan)
-            whole[rows] = lines
-            held = whole
-        found[name] = np.asarray(held)
+        rows = np.unique(np.concatenate([draw.points for draw in wanting]))
+        found[name] = np.asarray(held(rows) if callable(held) else held[rows])
+        found[name + _ROWS] = rows
     return found
+
+
+def read_inputs(path: Path) -> Encoding:
+    """What `row_inputs` gave, from its file."""
+    with np.load(path, allow_pickle=False) as file:
+        held = {name: file[name] for name in file.files}
+
+    def lines(name: str, asked: np.ndarray) -> np.ndarray:
+        return held[name][np.searchsorted(held[name + _ROWS], asked)]
+
+    return Encoding(held["codes"], **{name: functools.partial(lines, name) for name in held
+                                      if name + _ROWS in held})
 
 
 def run_row(run: Run, study: str) -> dict[str, Any]:
@@ -144,9 +159,8 @@ def score_and_store(job: ScoreJob, *, only_scores: bool = False) -> Scored:
         store = open_store(job.store)
         if job.inputs is not None:
             plan = _plan(job.space, job.labels, job.metrics, job.convention)
-            with np.load(job.inputs, allow_pickle=False) as held:
-                encoding = Encoding(**{name: held[name] for name in held.files})
-            records = plan.score(encoding, num_values=job.num_values, details=job.details)
+            records = plan.score(read_inputs(job.inputs), num_values=job.num_values,
+                                 details=job.details)
             store.append("scores", [{"run_id": job.run_id} | flat(record) for record in records])
         if job.own:
             store.append("scores", [{"run_id": job.run_id} | flat(record) for record in job.own])

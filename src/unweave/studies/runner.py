@@ -170,7 +170,7 @@ def pieces(configs: list[RunConfig], device: torch.device, datasets: dict[str, F
 def _train_and_encode(study: Study, configs: list[RunConfig], store: Store, folder: Path,
                       metrics: Sequence[str], device: torch.device, weights: str, details: bool,
                       datasets: dict[str, FactorDataset],
-                      listener: Listener | None, log: str | None) -> list[ScoreJob]:
+                      listener: Listener | None, log: str | None) -> Iterator[ScoreJob]:
     runs = train_runs(configs, out=folder, device=str(device), resume=True, listener=listener,
                       datasets=datasets, log=log)
     return prepare(runs, store, study=study.name, metrics=metrics, convention=study.convention,
