@@ -103,7 +103,7 @@ def main() -> None:
             rows.setdefault(name, []).extend(made)
             print(f"epoch {name}, {time.perf_counter() - began:.0f} s:",
                   " ".join(f"{s['clusters.accuracy']:.3f}" for s in made), flush=True)
-    print("\n| rate | epochs after the fit | median | least | most | median NMI | median ARI | NaN |\n"
+    print("\n| rate | epochs after the fit | median | least | most | NMI | ARI | NaN |\n"
           "|---|---|---|---|---|---|---|---|")
     for rate in options.learning_rate:
         for name, made in rows.items():
