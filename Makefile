@@ -14,7 +14,7 @@ help:
 	@echo "make test    lint and run the tests"
 	@echo "make slow    run the long tests: a Ray cluster that loses a node, a study killed twenty times"
 	@echo "make docs    build the documentation site into site/"
-	@echo "make reproduce   train and score a cell of the published study: METHOD=beta_vae STRENGTH=4 SEEDS=0,1"
+	@echo "make reproduce METHOD=beta_vae STRENGTH=4 SEEDS=0,1   train and score a cell of the published study"
 	@echo "make bench   print the CPU speed beside a textbook loop"
 	@echo "make clean   remove the environment and the demo's output"
 
@@ -53,7 +53,8 @@ docs: $(VENV)/dev
 bench: $(VENV)/core
 	$(BIN)/python bench/cpu.py
 
-# 300,000 steps a run: minutes on a GPU, a day on a CPU. The same line goes on where it was stopped.
+# 300,000 steps a run want a GPU: `unweave study cost` says for how long. The same line goes on where it
+# was stopped.
 METHOD ?= beta_vae
 STRENGTH ?= 4
 SEEDS ?= 0,1

@@ -5,6 +5,7 @@
     python bench/metrics.py --metrics dci --stages 10
     python bench/metrics.py --metrics udr --runs 50
     python bench/metrics.py --stack 8              a stack of runs at once, beside a loop over them
+    python bench/metrics.py --study                what the published study's scores of a run take
 
 Codes have 10 latents and stand for the factors of dSprites, each latent a noisy mixture; 10,000
 points or votes train and half as many test. The usual way is in `usual.py`; both see the same rows,
@@ -35,6 +36,7 @@ from usual import IN_PROCESSES, REFERENCES, over_factors
 
 from unweave.factors import FactorSpace
 from unweave.metrics import ACROSS_RUNS, METRICS, Plan, plan_scores, score_stack
+from unweave.studies.catalog import STUDIES
 
 os.environ.setdefault("PYTHONWARNINGS", "ignore")  # of the reference's processes
 
@@ -133,6 +135,17 @@ def compare_stack(num: int, args: argparse.Namespace, cores: int) -> None:
           f"{loop / stack:.1f}x")
 
 
+def time_study() -> None:
+    """Seconds of a core for the scores of `locatello2019`, but for those of its losses."""
+    names = [name for name in STUDIES["locatello2019"].metrics if not METRICS[name].needs]
+    plan = plan_scores(SPACE, metrics=names)
+    codes = encode(plan.index)
+    plan.score(codes, details=False)  # compiles
+    for details, what in ((False, "scores alone"), (True, "with intervals, floors and ceilings")):
+        seconds = timed(partial(plan.score, codes, details=details), 1, 1, time.perf_counter)[0]
+        print(f"{', '.join(names)}, one thread, {what}: {seconds:.1f} s", flush=True)
+
+
 def shown(row: dict[str, float | str], threads: list[int]) -> str:
     text = f"{row['metric']:20}"
     text += "".join(f"{row[key]:8.3f}" if key in row else f"{'':8}" for key in ("score", "usual"))
@@ -166,6 +179,7 @@ def main() -> None:
     parser.add_argument("--stages", type=int, default=100, help="stages of boosting, for both")
     parser.add_argument("--runs", type=int, default=10, help="runs that UDR compares")
     parser.add_argument("--stack", type=int, help="score so many runs as a stack and in a loop")
+    parser.add_argument("--study", action="store_true", help="the study's scores of a run")
     parser.add_argument("--cpu", action="store_true", help="processor time, not that of the wall")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of ours; the best counts")
     parser.add_argument("--threads", type=int, nargs="*", help="numbers of threads; 1 and all")
@@ -187,6 +201,8 @@ def main() -> None:
         print("\n".join([heads(threads), *(shown(row, threads) for row in saved.values()),
                          shown(total(list(saved.values()), threads), threads)]))
         return
+    if args.study:
+        return time_study()
     if args.stack:
         return compare_stack(args.stack, args, cores)
     threads = args.threads or sorted({1, cores})

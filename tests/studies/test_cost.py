@@ -38,7 +38,7 @@ def test_days_and_money():
     assert two.days == pytest.approx(one.days / 2)
     assert three.days == two.days  # nothing for the third GPU
     assert one.money == pytest.approx(2.0 * one.gpu_hours)
-    assert one.core_hours == pytest.approx(256 * 31 / 3600)
+    assert one.core_hours == pytest.approx(256 * 35 / 3600)
     for wrong in ({"gpus": 0}, {"price": -1.0}):
         with pytest.raises(UserError, match="must be at least"):
             cost_of(configs, **wrong)

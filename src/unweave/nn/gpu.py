@@ -58,7 +58,7 @@ class Tile(NamedTuple):
     """`kernel_gradient`: a program for each row of the kernel, not one for all four."""
 
 
-# Best of those tried on an H200 (`bench/gpu.py --tune`), by kernel, small height, channels of the
+# Best of those tried on an H200 (`bench/tune.py`), by kernel, small height, channels of the
 # big and the small image, and kernel size.
 TILES: dict[tuple[str, int, int, int, int], Tile] = {
     ("kernel_gradient", 32, 1, 32, 4): Tile(64, 2, 3),

@@ -76,12 +76,12 @@ H200 = Rates(
     name="NVIDIA H200",
     source="bench/gpu.py (stacks of 128 and 36 beta-VAEs: 20,525 and 16,036 model-steps a second, "
            "64 FactorVAEs: 5,954, colours 77 %, other methods 93 to 100 %; 737,280 images encoded "
-           "by 36 models in 6.8 s); the study's scores of a run take 31 s of a core, without "
-           "intervals, floors and ceilings 9 s",
+           "by 36 models in 6.8 s) and bench/metrics.py --study (scores of a run: 35 s of a core, "
+           "without intervals, floors and ceilings 10 s)",
     steps_per_second={"36": 16_036.0, "128": 20_525.0},
     # 5,954 with 64 runs, where beta-VAE has 17,402 between the two sizes.
     methods={"factor_vae": 5_954.0 / 17_402.2},
-    other=0.93, colour=0.77, encode_seconds=6.8 / 36, score_seconds=31.0)
+    other=0.93, colour=0.77, encode_seconds=6.8 / 36, score_seconds=35.0)
 """The papers' network, batch 64, bfloat16."""
 
 
