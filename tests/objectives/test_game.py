@@ -68,6 +68,20 @@ def test_a_sure_reader_is_worth_a_bounded_number_of_nats():
         LOG2 - 0.5 * math.log(2 * math.pi) + 4.0)
 
 
+@pytest.mark.parametrize("objective", [infogan, infowgan_gp])
+def test_each_run_has_its_least_variance(objective):
+    """Q claims a log-variance of -2 in both runs; the second may not go below 0."""
+    one = a_play(logvar=torch.full((2, 1), -2.0))
+    both = Play(*(None if v is None else tuple(torch.stack([p, p]) for p in v)
+                  if isinstance(v, tuple) else torch.stack([v, v]) for v in one))
+    terms = objective(both, least_logvar=torch.tensor([-8.0, 0.0], dtype=torch.float64))
+    at_one = information(a_play())["mi_latent"].item()
+    free = LOG2 - 0.5 * math.log(2 * math.pi) - 0.25 * math.exp(2.0) + 1.0
+    assert terms["mi_latent"][:, 0].tolist() == pytest.approx([free, at_one])
+    alone = objective(one, least_logvar=0.0)
+    assert alone["loss"].item() == pytest.approx(terms["loss"][1].item())
+
+
 def test_information_never_says_more_than_there_is():
     """Codes and readings as far apart as chance puts them: the best reader gets nothing."""
     g = torch.Generator().manual_seed(0)

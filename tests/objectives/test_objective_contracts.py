@@ -197,7 +197,7 @@ def test_every_letter_refuses_what_it_cannot_be(method):
     for name, letter in letters(method).items():
         bad = ["nonsense", None, float("nan")]
         if letter.per_run:
-            bad += [-1.0, float("inf")]
+            bad += [letter.allowed.low - 1.0, float("inf")]
         elif isinstance(letter.default, int):
             bad += [int(letter.allowed.low) - 1, 1.5]
         for value in bad:

@@ -11,17 +11,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unweave.objectives.letter import Count, Decay
-from unweave.types import PerRun, Play, Positive, Strength, Terms
+from unweave.objectives.letter import Count, Decay, trailing
+from unweave.types import PerRun, Play, Positive, Range, Strength, Terms
 
 LEAST_LOGVAR, MOST_LOGVAR = -8.0, 8.0
 """Bounds of log Q's variances: a code that is read back exactly would be worth infinitely much."""
+
+Floor = Annotated[PerRun, Range(LEAST_LOGVAR, MOST_LOGVAR)]
+"""The least log-variance of Q; at 0 and above it never varies, as codes have a variance of 1/3."""
 
 
 class GamePlan(NamedTuple):
@@ -69,13 +72,14 @@ def make_codes(uniform: Tensor, noise: Tensor, sizes: tuple[int, ...]) -> MadeCo
     return MadeCodes(codes, tuple(categories), torch.cat([codes, *categories, noise], -1))
 
 
-def information(play: Play) -> Terms:
+def information(play: Play, least_logvar: PerRun = LEAST_LOGVAR) -> Terms:
     """Bounds on what images say of their codes, in nats. Kim & Mnih 2018, eq. 13.
 
     mi = H(c) + E[log Q(c|G(c, noise))], a lower bound on I(c; G(c, noise)); their L is `mi` without
     the constant H(c). `mi_latent` is each continuous code's share, `mi_category` that of classes.
+    `least_logvar`: how sure of a code Q may be.
     """
-    logvar = play.logvar.clamp(LEAST_LOGVAR, MOST_LOGVAR)
+    logvar = play.logvar.clamp(max=MOST_LOGVAR).clamp(min=trailing(least_logvar, 2))
     log_q = -0.5 * ((play.codes - play.mu) ** 2 * torch.exp(-logvar) + logvar
                     + math.log(2.0 * math.pi))
     latents = log_q.mean(-2) + math.log(2.0)
@@ -95,16 +99,18 @@ def _judgement(play: Play, middle: Tensor | float) -> Terms:
             "critic_fake_right": fake}
 
 
-def infogan(play: Play, *, lambda_mi: Strength = 1.0) -> Terms:
+def infogan(play: Play, *, lambda_mi: Strength = 1.0, least_logvar: Floor = LEAST_LOGVAR,
+            ) -> Terms:
     """A generative adversarial net with informative codes. Kim & Mnih 2018, eq. 14 and 15.
 
     critic_loss = E[-log D(x)] + E[-log(1 - D(G(z)))] - lambda_mi mi,  D = sigmoid of its output
     loss        = E[-log D(G(z))] - lambda_mi mi
 
     The generator maximises log D instead of minimising log(1 - D), as Goodfellow et al. 2014 advise
-    and Chen et al. 2016 did. `lambda_mi`: weight of the information.
+    and Chen et al. 2016 did. `lambda_mi`: weight of the information; `least_logvar`: of Q's
+    variances, which Chen et al.'s program holds at 1 (a logarithm of 0).
     """
-    terms = information(play)
+    terms = information(play, least_logvar)
     generator = F.softplus(-play.fake).mean(-1)
     critic = F.softplus(-play.real).mean(-1) + F.softplus(play.fake).mean(-1)
     gain = lambda_mi * terms["mi"]
@@ -112,18 +118,20 @@ def infogan(play: Play, *, lambda_mi: Strength = 1.0) -> Terms:
             "critic_value": -critic.detach()} | terms | _judgement(play, 0.0)
 
 
-def infowgan_gp(play: Play, *, lambda_mi: Strength = 1.0, eta: Strength = 10.0) -> Terms:
+def infowgan_gp(play: Play, *, lambda_mi: Strength = 1.0, eta: Strength = 10.0,
+                least_logvar: Floor = LEAST_LOGVAR) -> Terms:
     """InfoGAN with Wasserstein distance and gradient penalty. Kim & Mnih 2018, eq. 14 and 16.
 
     critic_loss = E[D(G(z))] - E[D(x)] + eta E[(|grad D(x^)| - 1)^2] - lambda_mi mi
     loss        = -E[D(G(z))] - lambda_mi mi
 
     x^ lies between a real image and a made one (Gulrajani et al. 2017). As eq. 16 is printed, D
-    would maximise the penalty. `lambda_mi`: weight of the information; `eta`: of the penalty.
+    would maximise the penalty. `lambda_mi`: weight of the information; `eta`: of the penalty;
+    `least_logvar`: as in `infogan`.
     Outputs of this critic have no zero, so its accuracy is taken at the middle of the batch's two
     means.
     """
-    terms = information(play)
+    terms = information(play, least_logvar)
     generator = -play.fake.mean(-1)
     distance = play.real.mean(-1) - play.fake.mean(-1)
     penalty = ((play.slope - 1.0) ** 2).mean(-1)

@@ -54,6 +54,12 @@ def fit_priors(stack: Stack) -> None:
 
 def code_means(stack: Stack) -> tuple[Tensor, Tensor]:
     """Codes `[run, sample, latent]` of training images, and which they are, `[run, sample]`."""
+    heads, index = heads_of_stack(stack)
+    return split_head(heads, ())[0], index
+
+
+def heads_of_stack(stack: Stack) -> tuple[Tensor, Tensor]:
+    """The encoders' raw output `[run, sample, head]` of training images, and which they are."""
     size, runs = stack.dataset_size, len(stack)
     parts: list[Tensor] = []
     seen: list[Tensor] = []
@@ -66,8 +72,7 @@ def code_means(stack: Stack) -> tuple[Tensor, Tensor]:
             index = stack.draw_index(stack.streams, Purpose.PRIOR_FIT, 2 + number, count)
         numbers = partial(stack.streams.uniform, Purpose.OBSERVATION, (1 << 40) + number)
         x = stack.images.batch(index, numbers)
-        head = nn.encode_head(stack.architecture, stack.params, x, buffers=stack.buffers,
-                              precision=stack.configs[0].precision)
-        parts.append(split_head(head, ())[0])
+        parts.append(nn.encode_head(stack.architecture, stack.params, x, buffers=stack.buffers,
+                                    precision=stack.configs[0].precision))
         seen.append(index)
     return torch.cat(parts, 1), torch.cat(seen, 1)

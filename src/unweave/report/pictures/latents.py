@@ -95,7 +95,7 @@ class Latents:
         made = tuple(one_hot(classes[:, j], values).float() for j, values in enumerate(sizes))
         whole = Play(torch.zeros(num), torch.zeros(num), torch.from_numpy(codes[:, :size]), mu,
                      logvar)
-        shares = [information(whole)["mi_latent"]]
+        shares = [information(whole, run.config["least_logvar"])["mi_latent"]]
         for j in range(len(sizes)):
             one = whole._replace(category_logits=logits[j:j + 1], categories=made[j:j + 1])
             shares.append(information(one)["mi_category"][None])
