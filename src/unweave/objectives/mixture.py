@@ -27,6 +27,7 @@ _MOST_CORRELATED = 32  # latents whose covariances are full in the fit
 _MOST_AT_START = 10_000  # codes that starts are tried on
 _START_ROUNDS, _MOST_ROUNDS = 50, 100
 _LEAST_GAIN = 1e-3  # nats a code in a round, below which EM has settled: scikit-learn's rule
+_ROUNDING = 1e-9  # nats a code by which likelihoods of the same mixture may differ
 NUM_RESTARTS = 30
 
 
@@ -117,7 +118,10 @@ def fit(codes: Tensor, uniform: Tensor, num_clusters: int) -> Params:
     near = torch.cdist(data.expand(len(uniform), *data.shape), centres).argmin(-1)
     share = torch.nn.functional.one_hot(near, num_clusters).double()
     found, likelihood = _climbed(data, share, floor, _START_ROUNDS)
-    best = torch.nan_to_num(likelihood, nan=-torch.inf).argmax(0)
+    likelihood = torch.nan_to_num(likelihood, nan=-torch.inf)
+    # Starts that end at the same place, in another order, are equally likely but for rounding: it
+    # must not choose among them, as it is not the same every time on a GPU.
+    best = (likelihood >= likelihood.max() - _ROUNDING).int().argmax(0)
     found = tuple(part.index_select(0, best[None]) for part in found)
     if len(data) < len(whole):
         found, _ = _climbed(whole, _shared_out(whole, _squares(whole), found)[0], floor)
