@@ -134,7 +134,8 @@ def test_commands_are_accepted(monkeypatch, page):
 def test_python_and_command_line_are_the_same_runs(monkeypatch, method):
     text = text_of(method)
     (script,) = blocks(text, "python")
-    typed = planned(monkeypatch, lambda: cli.main(shlex.split(commands(text)[0])[1:]))
+    line = commands(text.split("## Try it")[1])[0]
+    typed = planned(monkeypatch, lambda: cli.main(shlex.split(line)[1:]))
     written = planned(monkeypatch, lambda: exec(compile(script, f"{method}.md", "exec"), {}))
     assert [c.run_id for c in typed] == [c.run_id for c in written]
 
