@@ -1,5 +1,6 @@
 """Running a study: rows of every run once, resumed after any kill, shared by two runners."""
 
+import json
 import os
 import random
 import signal
@@ -16,6 +17,7 @@ from unweave.studies.adding import prune_weights
 from unweave.studies.catalog import STUDIES, Study, find_study, strength_of
 from unweave.studies.claims import Runner, claimed
 from unweave.studies.memory import recall, remember
+from unweave.studies.merge import merge
 from unweave.studies.rows import prepare, score_and_store
 from unweave.studies.runner import run_study
 from unweave.studies.scoring import score_run
@@ -233,19 +235,20 @@ def test_studies_that_ship_say_where_they_come_from(name):
     assert study.name == name
     for word in ("Command:", "Time:", "Result:", "Source:"):
         assert word in study.make.__doc__
-    data = ["dsprites"] if name != "kaddah2020" else ["shapes3d-render"]
-    configs = study.runs(data=data, seeds="0", device="cpu")
+    configs = study.runs(data=["dsprites"], seeds="0", device="cpu")
     assert bool(configs) == (name != "hartmann2021")
 
 
 def test_a_study_from_a_file(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text("from unweave.training import plan\nMETRICS = ('mig',)\n"
+                    "CONVENTION = 'paper'\nSETTINGS = {'num_points': 500}\n"
                     "def mine(data, seeds):\n    \"Two VAEs.\"\n"
                     "    return plan('vae', data[0], seeds=seeds, device='cpu', steps=3)\n"
                     "def wrong(data, seeds):\n    return [1]\n")
     study = find_study(f"{file}:mine")
     assert (study.summary, study.metrics) == ("Two VAEs.", ("mig",))
+    assert (study.convention, study.settings) == ("paper", {"num_points": 500})
     assert len(study.runs(seeds="0..1")) == 2
     with pytest.raises(UserError, match="must return RunConfigs"):
         find_study(f"{file}:wrong").runs()
@@ -257,6 +260,36 @@ def test_a_study_from_a_file(tmp_path):
         find_study("locatelo2019")
     with pytest.raises(UserError, match="does not take another number of steps"):
         study.runs(steps=5)
+
+
+def test_a_study_may_change_settings_of_its_convention(done, tmp_path):
+    """Kumar et al.'s machines in place of the convention's regressions: rows say so."""
+    finished, sprites = done
+    study = Study("tiny", make, "", data=("sprites",), metrics=("beta_vae", "mig"),
+                  settings={"classifier": "svm", "num_train_votes": 300})
+    (config, *_) = study.runs(seeds="0")
+    store = open_store(tmp_path / "s", create=True)
+    run_study(study, [config], store, device="cpu", num_workers=1, details=False, weights="all",
+              datasets={"sprites": sprites}, say=lambda line: None)
+    (own,) = [row for row in store.scores() if row["key"] == "beta_vae"]
+    assert sorted(json.loads(own["overridden"])) == ["classifier", "num_train_votes"]
+    assert json.loads(own["settings"])["classifier"] == "svm"
+    (other,) = [row for row in store.scores() if row["key"] == "mig"]
+    assert json.loads(other["overridden"]) == []
+    assert recall(store, "tiny")["settings"] == dict(study.settings)
+    with pytest.raises(UserError, match=r"settings is None, and that of .* is .*svm"):
+        merge(finished, [store])
+
+
+@pytest.mark.parametrize(("name", "networks", "settings"), [
+    ("kim2018", {"kim2018-shapes2d"}, {}), ("kumar2018", {"higgins2017-dense"},
+                                            {"classifier": "svm"}),
+    ("kaddah2020", {"burgess2018"}, {})])
+def test_papers_have_their_networks_and_metrics(name, networks, settings):
+    study = STUDIES[name]
+    assert {c.architecture for c in study.runs(data=["dsprites"], seeds="0")} == networks
+    assert study.settings == settings
+    assert "elbo" in study.metrics
 
 
 def test_a_run_scored_apart_from_its_model_has_the_scores_it_has_beside_it(sprites, tmp_path):

@@ -53,7 +53,8 @@ def add_metrics(store: Store, record: dict[str, Any], metrics: Sequence[str], *,
             with tempfile.TemporaryDirectory() as folder:
                 runs = [_run(store, c, rows[c.run_id], Path(folder), where) for c in configs]
                 jobs = prepare(runs, store, study=record["name"], metrics=missing,
-                               convention=record["convention"])
+                               convention=record["convention"],
+                               settings=record.get("settings"))
                 for job in jobs:
                     done = score_and_store(job, only_scores=True)
                     if done.error is not None:

@@ -30,8 +30,11 @@ def remember(store: Store, study: Study, configs: Sequence[RunConfig],
         new = {run_id: config for run_id, config in new.items() if run_id not in record["runs"]}
         if not new and set(metrics) <= set(record["metrics"]):
             return
-    add_record(store, {"name": study.name, "source": study.source, "convention": study.convention,
-                       "metrics": list(metrics), "runs": new})
+    record = {"name": study.name, "source": study.source, "convention": study.convention,
+              "metrics": list(metrics), "runs": new}
+    if study.settings:
+        record["settings"] = dict(study.settings)
+    add_record(store, record)
 
 
 def add_record(store: Store, record: dict[str, Any]) -> None:

@@ -32,11 +32,11 @@ def _same_source(into: Store, other: Store, name: str) -> None:
     mine, theirs = recall(into, name), recall(other, name)
     if mine is None or theirs is None:
         return
-    for what in ("source", "convention"):
-        if mine[what] != theirs[what]:
-            raise UserError(f"{into.address} has a study {name!r} whose {what} is {mine[what]}, "
-                            f"and that of {other.address} is {theirs[what]}: they are two studies "
-                            "of one name, keep them in two stores")
+    for what in ("source", "convention", "settings"):
+        if mine.get(what) != theirs.get(what):
+            raise UserError(f"{into.address} has a study {name!r} whose {what} is {mine.get(what)},"
+                            f" and that of {other.address} is {theirs.get(what)}: they are two "
+                            "studies of one name, keep them in two stores")
 
 
 def _add(into: Store, other: Store) -> dict[str, Any]:

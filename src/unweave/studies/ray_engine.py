@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,7 @@ class _Task:
 
     study: str
     convention: str
+    settings: Mapping[str, Any]
     store: str
     work: str | None
     metrics: tuple[str, ...]
@@ -143,9 +144,9 @@ def run_on_ray(study: Study, configs: Sequence[RunConfig], store: Store, *,
         tally = Tally(store, runner.owner, len(todo), outcome, listener=listener, say=say)
         tally.begin(study.name, f"on Ray, {gpus:g} GPUs and {needs.cpus:g} cores a stack")
         cut = ray.remote(_cut).options(**room).remote(todo, device, most_runs, gpus)
-        common = ray.put(_Task(study.name, study.convention, _seen_by_all(store),
-                               None if work is None else str(work), metrics, weights, details,
-                               tally.began))
+        common = ray.put(_Task(study.name, study.convention, dict(study.settings),
+                               _seen_by_all(store), None if work is None else str(work), metrics,
+                               weights, details, tally.began))
         train = ray.remote(_train)
         score = ray.remote(_score).options(num_cpus=1, max_retries=needs.retries)
         pending: dict[Any, tuple[Any, RunConfig]] = {}
@@ -229,7 +230,8 @@ def _train(task: _Task, configs: list[RunConfig], device: str) -> Any:
     except StopRequested:
         runs = []
     jobs = prepare(runs, store, study=task.study, metrics=task.metrics,
-                   convention=task.convention, weights=task.weights, details=task.details)
+                   convention=task.convention, settings=task.settings, weights=task.weights,
+                   details=task.details)
     for job in jobs:
         files = {name: (job.folder / name).read_bytes() for name in _FILES
                  if (job.folder / name).exists()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,8 @@ class ScoreJob:
     labels: Any
     metrics: tuple[str, ...]
     convention: str
+    settings: tuple[tuple[str, Any], ...]
+    """Of the metrics, where the study changes some of its convention."""
     num_values: tuple[int, ...]
     weights: str
     details: bool = True
@@ -71,11 +73,14 @@ class Scored:
 
 
 def prepare(runs: Sequence[Run], store: Store, *, study: str, metrics: Sequence[str],
-            convention: str, weights: str = "none", details: bool = True) -> Iterator[ScoreJob]:
+            convention: str, settings: Mapping[str, Any] | None = None, weights: str = "none",
+            details: bool = True) -> Iterator[ScoreJob]:
     """Encode a stack, and write down for one run after the other what its scores need.
 
-    Who takes a job may start on it while the next one is made ready.
+    Who takes a job may start on it while the next one is made ready. `settings` change some of the
+    convention's, and rows say so.
     """
+    changed = tuple(sorted((settings or {}).items()))
     alive = [run for run in runs if run.status != "diverged"]
     clustered = {run.run_id: tuple(score_clusters(run, convention=convention)) for run in alive
                  if "clusters" in metrics and can_score(run)}
@@ -83,7 +88,7 @@ def prepare(runs: Sequence[Run], store: Store, *, study: str, metrics: Sequence[
     heads: dict[str, Any] = {}
     if alive and metrics:
         dataset = alive[0].dataset
-        plan = _plan(dataset.space, dataset.labels, tuple(metrics), convention)
+        plan = _plan(dataset.space, dataset.labels, tuple(metrics), convention, changed)
         heads = {run.run_id: own for run, own in zip(alive, heads_of_runs(alive, plan.index))}
     for run in runs:
         path = None
@@ -94,8 +99,9 @@ def prepare(runs: Sequence[Run], store: Store, *, study: str, metrics: Sequence[
         yield ScoreJob(
             run_id=run.run_id, store=store.address, row=run_row(run, study), folder=run.folder,
             inputs=path, space=run.dataset.space, labels=run.dataset.labels,
-            metrics=tuple(metrics), convention=convention, num_values=run.num_values,
-            weights=weights, details=details, own=clustered.get(run.run_id, ()))
+            metrics=tuple(metrics), convention=convention, settings=changed,
+            num_values=run.num_values, weights=weights, details=details,
+            own=clustered.get(run.run_id, ()))
 
 
 _ROWS = ".rows"  # after the name of an input: which rows its lines belong to
@@ -158,7 +164,7 @@ def score_and_store(job: ScoreJob, *, only_scores: bool = False) -> Scored:
     try:
         store = open_store(job.store)
         if job.inputs is not None:
-            plan = _plan(job.space, job.labels, job.metrics, job.convention)
+            plan = _plan(job.space, job.labels, job.metrics, job.convention, job.settings)
             records = plan.score(read_inputs(job.inputs), num_values=job.num_values,
                                  details=job.details)
             store.append("scores", [{"run_id": job.run_id} | flat(record) for record in records])
@@ -178,19 +184,22 @@ def score_and_store(job: ScoreJob, *, only_scores: bool = False) -> Scored:
 
 
 @functools.lru_cache(maxsize=4)
-def _cached_plan(key: tuple, metrics: tuple[str, ...], convention: str) -> Plan:
+def _cached_plan(key: tuple, metrics: tuple[str, ...], convention: str,
+                 settings: tuple[tuple[str, Any], ...]) -> Plan:
     space, labels = _PLANNED[key]
-    return plan_scores(space, labels=labels, metrics=list(metrics), convention=convention)
+    return plan_scores(space, labels=labels, metrics=list(metrics), convention=convention,
+                       **dict(settings))
 
 
 _PLANNED: dict[tuple, Any] = {}
 
 
-def _plan(space: FactorSpace, labels: Any, metrics: tuple[str, ...], convention: str) -> Plan:
+def _plan(space: FactorSpace, labels: Any, metrics: tuple[str, ...], convention: str,
+          settings: tuple[tuple[str, Any], ...]) -> Plan:
     """One plan for all runs of a data set that this process sees."""
     key = (space.names, space.sizes, len(space))
     _PLANNED.setdefault(key, (space, labels))
-    return _cached_plan(key, metrics, convention)
+    return _cached_plan(key, metrics, convention, settings)
 
 
 def _thinned(run_id: str, folder: Path) -> list[dict[str, Any]]:

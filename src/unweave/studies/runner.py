@@ -174,7 +174,7 @@ def _train_and_encode(study: Study, configs: list[RunConfig], store: Store, fold
     runs = train_runs(configs, out=folder, device=str(device), resume=True, listener=listener,
                       datasets=datasets, log=log)
     return prepare(runs, store, study=study.name, metrics=metrics, convention=study.convention,
-                   weights=weights, details=details)
+                   settings=study.settings, weights=weights, details=details)
 
 
 def _collect(futures: dict[Future, ScoreJob], runner: Runner, tally: Tally) -> None:
