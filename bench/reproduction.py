@@ -5,7 +5,8 @@
 
 Prints for every score how many cells (a method at a strength) have our median inside the published
 5 to 95 % band, over all and by method, then for every score a table of cells: ours, the published
-median and its band. A cell outside is marked. `--scores` picks some of them.
+median and its band. A cell outside is marked. `--scores` picks some of them. `--figure` draws the
+same: the dSprites row of the study's figure 8, published runs and ours on the same axes.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from unweave.report.pictures.style import FAINT, INK, PALETTE, RULE, new_figure, plain
 from unweave.studies.reproduction import agreement
-from unweave.studies.store import open_store
+from unweave.studies.store import Store, open_store
 
 SCORES = {
     "elbo.reconstruction": "reconstruction", "elbo.kl": "KL", "beta_vae": "BetaVAE",
@@ -70,19 +72,59 @@ def cells(records: list[dict[str, Any]], key: str) -> list[str]:
     return lines
 
 
+NAMES = {"beta_vae": "beta-VAE", "annealed_vae": "AnnealedVAE", "factor_vae": "FactorVAE",
+         "dip_vae_i": "DIP-VAE-I", "dip_vae_ii": "DIP-VAE-II", "beta_tcvae": "beta-TCVAE"}
+
+
+def draw(store: Store, records: list[dict[str, Any]], scores: list[str], path: Path) -> None:
+    """Methods by scores: the published band and median, our runs and their median."""
+    methods = [m for m in NAMES if any(r["method"] == m for r in records)]
+    figure = new_figure(0.5 + 1.5 * len(scores), 0.7 + 1.35 * len(methods),
+                        "dSprites: published median and 5 to 95 % band (grey), our runs (dots) "
+                        "and their median (line)")
+    panels = figure.subplots(len(methods), len(scores), sharey="col", squeeze=False)
+    about = {row["run_id"]: row for row in store.runs() if row["source"] == "unweave"}
+    found = [s for s in store.scores() if s["convention"] == "study2019" and s["run_id"] in about]
+    for i, method in enumerate(methods):
+        for j, key in enumerate(scores):
+            axes = panels[i][j]
+            plain(axes)
+            cells = sorted((r for r in records if (r["score"], r["method"]) == (key, method)),
+                           key=lambda r: r["strength"])
+            places = {r["strength"]: k for k, r in enumerate(cells)}
+            x = list(places.values())
+            axes.fill_between(x, [r["published_5"] for r in cells],
+                              [r["published_95"] for r in cells], color=RULE, linewidth=0)
+            axes.plot(x, [r["published_median"] for r in cells], color=FAINT, linewidth=1.0)
+            axes.plot(x, [r["median"] for r in cells], color=PALETTE[i], linewidth=1.2)
+            dots = [(places[about[s["run_id"]]["strength"]], s["value"]) for s in found
+                    if s["key"] == key and about[s["run_id"]]["method"] == method]
+            axes.plot(*zip(*dots), ".", color=PALETTE[i], markersize=3)
+            axes.set_xticks(x, [f"{r['strength']:g}" for r in cells])
+            if i == 0:
+                axes.set_title(SCORES[key].replace("DCI ", "DCI\n"), fontsize=8, color=INK)
+            if j == 0:
+                axes.set_ylabel(NAMES[method], fontsize=8, color=INK)
+    figure.savefig(path, dpi=100)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("store")
     parser.add_argument("--published", type=Path, required=True)
     parser.add_argument("--scores", nargs="*", default=list(SCORES))
+    parser.add_argument("--figure", type=Path)
     options = parser.parse_args()
-    records = [record for record in agreement(open_store(options.store), [options.published])
+    store = open_store(options.store)
+    records = [record for record in agreement(store, [options.published])
                if record["score"] in options.scores]
     scores = [key for key in options.scores if any(r["score"] == key for r in records)]
     print("\n".join(overview(records, scores)))
     for key in scores:
         print(f"\n### {SCORES.get(key, key)}\n")
         print("\n".join(cells(records, key)))
+    if options.figure:
+        draw(store, records, scores, options.figure)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,69 @@
+"""The released rows of our own runs of the published study, and the page that shows them."""
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from unweave.studies.catalog import LOCATELLO_GRID
+from unweave.studies.store import open_store
+
+ROOT = Path(__file__).resolve().parents[2]
+RELEASED = ROOT / "results" / "locatello2019"
+
+
+def command(*words):
+    found = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True,
+                           check=False)
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+@pytest.fixture(scope="module")
+def store():
+    if not RELEASED.exists():
+        pytest.skip("this copy has no results")
+    return open_store(RELEASED)
+
+
+def test_released_rows_are_whole_runs_of_the_study(store):
+    runs = store.runs()
+    grid = {(method, float(v)) for method, _, values, _ in LOCATELLO_GRID for v in values}
+    assert {(row["method"], row["strength"]) for row in runs} <= grid
+    for row in runs:
+        assert (row["steps"], row["batch_size"], row["num_latents"]) == (300_000, 64, 10)
+        assert (row["data"], row["architecture"]) == ("dsprites", "conv64-study2019")
+        assert set(json.loads(row["versions"])) <= {"unweave", "torch", "numpy", "python"}
+    scores = {}
+    for row in store.scores():
+        assert math.isfinite(row["value"]), row
+        scores.setdefault(row["run_id"], set()).add(row["key"])
+    assert set(scores) == {row["run_id"] for row in runs}
+    assert len(set(map(frozenset, scores.values()))) == 1
+    assert store.files("curves") == store.files("weights") == []
+
+
+def test_released_again_nothing_changes(store, tmp_path):
+    folder = tmp_path / "again"
+    said = command("bench/release.py", str(folder), str(RELEASED))
+    assert said.startswith(f"{len(store.runs())} runs, {len(store.scores())} scores")
+    again = command("bench/release.py", str(folder), str(RELEASED))
+    assert again == said
+    key = lambda row: (row["run_id"], row.get("key", ""))  # noqa: E731
+    for table in ("runs", "scores"):
+        ours, theirs = (sorted(s.read(table).to_pylist(), key=key)
+                        for s in (store, open_store(folder)))
+        assert ours == theirs
+
+
+def test_the_page_has_the_tables_of_its_command(store, shared):
+    """Every line that bench/reproduction.py prints from the released rows stands in the page."""
+    published = shared / "published" / "dsprites_full.csv.gz"
+    made = command("bench/reproduction.py", str(RELEASED), "--published", str(published))
+    page = (ROOT / "docs" / "reproduction.md").read_text()
+    for line in made.splitlines():
+        assert line in page, line
+    assert len(made.splitlines()) > 40
