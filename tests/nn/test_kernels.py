@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from unweave import nn
-from unweave.nn import gpu, layers
+from unweave.nn import autograd, gpu, layers
 from unweave.nn.gpu import Link
 
 pytestmark = pytest.mark.skipif(not find_spec("triton"), reason="Triton is not installed")
@@ -59,7 +59,7 @@ def check(links, shape, weights, dtype):
                     None if b is None else draw(*b, seed=2 * i + 2)]
     ours = [None if n is None else n.to(kind).to(DEVICE).requires_grad_() for n in numbers]
     exact = [None if n is None else n.detach().cpu().double().requires_grad_() for n in ours]
-    found, wanted = gpu.chain(ours[0], links, ours[1:]), in_float64(links, exact[0], exact[1:])
+    found, wanted = autograd.chain(ours[0], links, ours[1:]), in_float64(links, exact[0], exact[1:])
     weight = draw(*wanted.shape, seed=99).to(kind)
     assert error(found, wanted) < tolerance
     grads = torch.autograd.grad(found, [t for t in ours if t is not None],
@@ -123,7 +123,7 @@ def test_splits_of_the_pixels_add_up(monkeypatch):
 def test_bernoulli_nats(shape):
     logits = (10 * draw(*shape)).to(DEVICE).requires_grad_()
     x = torch.rand(shape, generator=torch.Generator().manual_seed(1)).to(DEVICE)
-    nats = gpu.bernoulli_nats(logits, x)
+    nats = autograd.bernoulli_nats(logits, x)
     exact = logits.detach().cpu().double().requires_grad_()
     each = torch.nn.functional.binary_cross_entropy_with_logits(
         exact, x.cpu().double(), reduction="none").flatten(2).sum(-1)
@@ -173,7 +173,7 @@ def test_nan_stays_in_its_run_and_is_not_hidden_by_an_activation():
     x = draw(2, 3, 4, 4, 16).to(DEVICE)
     x[1, 0, 0, 0, 0] = torch.nan
     weight = draw(2, 4, 4, 16, 16).to(DEVICE)
-    y = gpu.chain(x, [Link("conv", "relu"), Link("linear", "relu")],
+    y = autograd.chain(x, [Link("conv", "relu"), Link("linear", "relu")],
                   [weight, None, draw(2, 64, 8).to(DEVICE), None])
     assert torch.isfinite(y[0]).all()
     assert torch.isnan(y[1, 0]).all()
@@ -187,7 +187,7 @@ def test_a_run_does_not_depend_on_its_neighbours_to_the_last_bit():
 
     def results(runs):
         inputs = [t[runs].clone().requires_grad_() for t in (x, *weights)]
-        y = gpu.chain(inputs[0], links, inputs[1:])
+        y = autograd.chain(inputs[0], links, inputs[1:])
         return [y, *torch.autograd.grad(y.sum(), inputs)]
 
     together = results(slice(None))

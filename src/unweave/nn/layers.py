@@ -15,8 +15,8 @@ activations) are cast on the way in and their gradients come back in the weights
 
 All paths give the same numbers up to rounding. `general` is a handful of differentiable tensor
 operations: any device, any float type, `torch.func.vmap`, second derivatives. `cpu` (in `cpu.py`)
-and `triton` (in `gpu.py`) are for training in float32 and bfloat16 on a CPU and on a GPU. `twice`
-has the kernels of `triton` for layers whose gradients are differentiated again.
+and `triton` (in `autograd.py`) are for training in float32 and bfloat16 on a CPU and on a GPU.
+`twice` has the kernels of `triton` for layers whose gradients are differentiated again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unweave.nn import cpu, gpu
+from unweave.nn import autograd, cpu, gpu
 from unweave.nn.cpu import LEAK
 from unweave.nn.gpu import Link
 from unweave.types import Float, UserError, unknown_name
@@ -130,7 +130,7 @@ class Flow:
     def result(self) -> Tensor:
         """The output of everything that was added."""
         if self._links:
-            self._x = gpu.chain(self._x, self._links, self._weights)
+            self._x = autograd.chain(self._x, self._links, self._weights)
             self._links, self._weights = [], []
         return self._x
 
@@ -145,13 +145,13 @@ def linear(
     """`x @ weight + bias` for every run, and an activation."""
     check_activation(activation)
     if _has_kernel("linear", x, weight):
-        return gpu.chain(x, [Link("linear", activation)], [weight, bias])
+        return autograd.chain(x, [Link("linear", activation)], [weight, bias])
     if bias is None:
         bias = weight.new_zeros(weight.shape[0], weight.shape[-1])
     if on_cpu_path(x):
         return cpu.Linear.apply(x, weight, bias, activation)
     if _has_derivatives("linear", x, weight):
-        y = gpu.differentiable("linear", x, weight) + bias.to(x.dtype)[:, None]
+        y = autograd.differentiable("linear", x, weight) + bias.to(x.dtype)[:, None]
         return activate(y, activation)
     y = torch.baddbmm(bias.to(x.dtype)[:, None], x, weight.to(x.dtype))
     return activate(y, activation)
@@ -168,13 +168,13 @@ def conv(
     check_activation(activation)
     _check(x.shape[2:], weight, even=True)
     if _has_kernel("conv", x, weight):
-        return gpu.chain(x, [Link("conv", activation)], [weight, bias])
+        return autograd.chain(x, [Link("conv", activation)], [weight, bias])
     if bias is None:
         bias = weight.new_zeros(weight.shape[0], weight.shape[-1])
     if on_cpu_path(x):
         return cpu.Conv.apply(x, weight, bias, activation)
     if _has_derivatives("conv", x, weight):
-        y = gpu.differentiable("conv", x, weight) + bias.to(x.dtype)[:, None, None, None]
+        y = autograd.differentiable("conv", x, weight) + bias.to(x.dtype)[:, None, None, None]
         return activate(y, activation)
     runs, batch, height, width, _ = x.shape
     columns = _unfold(x, weight.shape[1])
@@ -199,14 +199,14 @@ def conv_transpose(
     check_activation(activation)
     _check(x.shape[2:], weight, even=False)
     if _has_kernel("conv_transpose", x, weight):
-        return gpu.chain(x, [Link("conv_transpose", activation, out_dtype)], [weight, bias])
+        return autograd.chain(x, [Link("conv_transpose", activation, out_dtype)], [weight, bias])
     if bias is None:
         bias = weight.new_zeros(weight.shape[0], weight.shape[-2])
     out_dtype = out_dtype or x.dtype
     if on_cpu_path(x):
         return cpu.ConvTranspose.apply(x, weight, bias, activation, out_dtype)
     if _has_derivatives("conv_transpose", x, weight):
-        y = gpu.differentiable("conv_transpose", x, weight).to(out_dtype)
+        y = autograd.differentiable("conv_transpose", x, weight).to(out_dtype)
         return activate(y + bias.to(out_dtype)[:, None, None, None], activation)
     kernel = weight.to(x.dtype).flatten(1, 3).transpose(1, 2)
     columns = torch.bmm(x.flatten(1, 3), kernel)

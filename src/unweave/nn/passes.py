@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from unweave.nn import gpu
+from unweave.nn import autograd
 from unweave.nn.blueprint import Architecture, Buffers, ImageShape
 from unweave.nn.layers import chosen_path
 from unweave.types import Float, Params, unknown_name
@@ -65,7 +65,7 @@ def image_nats(
 ) -> Float[Tensor, "run batch"] | None:
     """-log p(x|z) of every image, if the path of the layers has a kernel for it, else None."""
     if likelihood == "bernoulli" and chosen_path(logits) == "triton":
-        return gpu.bernoulli_nats(logits, x)
+        return autograd.bernoulli_nats(logits, x)
     return None
 
 
