@@ -5,7 +5,8 @@
 Trains `infowgan_gp` (or `--method infogan`) as Kim & Mnih 2018 (appendix H, table 4) have it, for
 every weight of the information and every `--least-logvar`, side by side in one stack on a GPU, and
 at every mark scores the class that Q reads in the real training images against their labels (best
-matching). Prints a line for each mark, then a table.
+matching). Prints for each mark these, what Q knows of the classes of made images (log 10 is all)
+and the critic's distance, run by run; then a table.
 """
 
 from __future__ import annotations
@@ -69,10 +70,14 @@ def main() -> None:
     stack, rows = Stack(configs, dataset, device), {}
     began = time.perf_counter()
     for mark in np.unique(np.linspace(0, options.steps, options.marks + 1).round())[1:]:
-        stack.run_until(int(mark))
+        stack.run_until(int(mark) - 1)
+        terms = stack.train_step()
         rows[int(mark)] = made = scores(stack, labels)
         print(f"step {mark:.0f}, {time.perf_counter() - began:.0f} s:",
-              " ".join(f"{s['clusters.accuracy']:.3f}" for s in made), flush=True)
+              " ".join(f"{s['clusters.accuracy']:.3f}" for s in made))
+        for name in ("mi_category", "critic_value"):
+            values = terms[name].float().cpu().tolist()
+            print(f"  {name}:", " ".join(f"{value:.2f}" for value in values), flush=True)
         if options.json:
             options.json.write_text(json.dumps(
                 {"configs": [json.loads(config.to_json()) for config in configs],

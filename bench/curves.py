@@ -5,8 +5,9 @@
     python bench/curves.py compare --out curves
 
 Both train the same runs (dSprites, half-width network, batch 64, three seeds; discriminators of 200
-units), the CPU in float32, the GPU in float32 and in bfloat16. The same seed has the same weights,
-batches and noise everywhere, so curves differ by rounding alone, which training then amplifies.
+units, one turn of InfoWGAN-GP's critic), the CPU in float32, the GPU in float32 and in bfloat16.
+The same seed has the same weights, batches and noise everywhere, so curves differ by rounding
+alone, which training then amplifies.
 Compared are means over the last quarter: how far GPU and CPU are apart for the same seeds, beside
 how far seeds are apart, and a t-test over seeds. The two may run on different machines, in any
 order and in pieces (`--part 0/4` is the first of four, to run side by side); `compare` takes what
@@ -25,8 +26,12 @@ import numpy as np
 from unweave.objectives import METHODS, letters
 
 STEPS, SEEDS = 2_000, (0, 1, 2)
+TERMS = ("loss", "recon", "kl", "tc", "mi", "kl_qz", "dip_od", "critic_value")
+COMPARED = {True: ("mi", "critic_value"), False: ("recon", "kl")}  # of games, and of the others
+LETTERS = {"vade": {"pretrain_steps": 500}, "infogan": {"num_noise": 10},
+           "infowgan_gp": {"num_noise": 10, "critic_steps": 1}}
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
-    *((name, {}) for name in METHODS if METHODS[name].game is None and name != "vade"),
+    *((name, {}) for name in METHODS),
     ("factor_vae", {"convention": "study2019"}), ("beta_tcvae", {"sampling": "stratified"}),
     ("dip_vae_i", {"estimate": "running"})]
 
@@ -38,6 +43,7 @@ def train(device: str, out: Path, part: str) -> None:
     first, parts = map(int, part.split("/"))
     for method, given in VARIANTS[first::parts]:
         small = {"critic_width": 200} if "critic_width" in letters(method) else {}
+        small |= LETTERS.get(method, {})
         for precision in precisions:
             path = out / f"{_name(method, given)}.{device}.{precision}.json"
             if path.exists():
@@ -50,7 +56,7 @@ def train(device: str, out: Path, part: str) -> None:
             last = len(runs[0].curves["step"]) // 4
             path.write_text(json.dumps([
                 {k: float(np.mean(v[-last:])) for k, v in run.curves.items()
-                 if k in ("loss", "recon", "kl", "tc", "mi", "kl_qz", "dip_od")} for run in runs]))
+                 if k in TERMS} for run in runs]))
             print(path.name, flush=True)
 
 
@@ -77,7 +83,7 @@ def compare(out: Path) -> None:
                 missing.append(f"{name} ({precision})")
                 continue
             cpu, gpu = (json.loads(path.read_text()) for path in paths)
-            for term in ("recon", "kl"):
+            for term in COMPARED[METHODS[method].game is not None]:
                 a, b = (np.array([run[term] for run in runs]) for runs in (cpu, gpu))
                 p = float(ttest_ind(a, b, equal_var=False).pvalue)
                 found.append(p)
