@@ -67,3 +67,28 @@ def test_the_page_has_the_tables_of_its_command(store, shared):
     for line in made.splitlines():
         assert line in page, line
     assert len(made.splitlines()) > 40
+
+
+def test_tables_of_papers_from_a_store(tmp_path):
+    """Made-up rows: means and deviations over seeds, and the best strength beside the paper's."""
+    store = open_store(tmp_path / "s", create=True)
+    made = [("kim2018", "factor_vae", 40.0, {"factor_vae": (0.8, 0.9)}),
+            ("kumar2018", "vae", None, {"beta_vae": (0.8, 0.82)}),
+            ("kumar2018", "dip_vae_i", 1.0, {"beta_vae": (0.7, 0.7)}),
+            ("kumar2018", "dip_vae_i", 50.0, {"beta_vae": (0.9, 1.0)}),
+            ("kaddah2020", "joint_vae", 30.0, {"factor_vae": (0.7, 0.8),
+                                               "factor_vae.train": (0.75, 0.85)})]
+    for study, method, strength, scores in made:
+        for seed in (0, 1):
+            run = {"run_id": f"{study}-{method}-{strength}-{seed}"}
+            store.append("runs", [run | {"study": study, "source": "unweave", "status": "done",
+                                         "method": method, "data": "dsprites", "seed": seed,
+                                         "strength": strength}])
+            store.append("scores", [run | {"key": key, "value": pair[seed]} for key, pair in
+                                    (scores | {"elbo.reconstruction": (40.0, 44.0)}).items()])
+    said = command("bench/papers.py", str(store.folder))
+    assert "| `factor_vae` 40 | 2 | 0.850 ± 0.071 | 0.82 | 42.0 ± 2.8 | 45 |" in said
+    assert "| `vae` | 2 | 81.0 ± 1.4 | 81.3 | 42.0 ± 2.8 |" in said
+    assert "| `dip_vae_i` 1 | 2 | 70.0 ± 0.0 |  |" in said
+    assert "| `dip_vae_i` 50 | 2 | 95.0 ± 7.1 | 98.7, its best |" in said
+    assert "| `joint_vae` 30 | 2 | 0.800 ± 0.071 | 0.801 | 0.750 ± 0.071 | 0.792 |" in said

@@ -1,0 +1,127 @@
+"""Three papers' tables beside our runs of them, from a store: a part of docs/reproduction.md.
+
+    unweave study run kim2018 --data dsprites --methods beta_vae --strengths 4 --store S
+    unweave study run kim2018 --data dsprites --methods factor_vae --strengths 40 --store S
+    unweave study run kumar2018 --store S
+    unweave study run kaddah2020 --store S
+    python bench/papers.py S
+
+Prints a table for each of the studies that the store has runs of: means over our seeds, with the
+standard deviation between them, and what the paper prints.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from unweave.studies.store import Store, open_store
+
+Rows = dict[tuple[str, float | None], dict[str, list[float]]]
+"""Values of each score by method and strength."""
+
+RECONSTRUCTION = "elbo.reconstruction"
+
+# Kim & Mnih 2018, section 5: "around 0.82", "around 0.73", "both with reconstruction error around
+# 45".
+KIM = {("factor_vae", 40.0): ("0.82", "45"), ("beta_vae", 4.0): ("0.73", "45")}
+# Kumar et al. 2018, table 1, 2D Shapes; DIP-VAE is the best of its strengths.
+KUMAR = {("vae", None): 81.3, ("beta_vae", 4.0): 80.7, ("beta_vae", 60.0): 95.7}
+KUMAR_DIP = 98.7
+# Kaddah 2020, table 2: FactorVAE score on training and test votes, reconstruction.
+KADDAH = {"beta_vae": (0.74, 0.731, 42.66), "annealed_vae": (0.761, 0.761, 27.03),
+          "joint_vae": (0.801, 0.792, 15.32), "factor_vae": (0.705, 0.696, 26.73),
+          "beta_tcvae": (0.713, 0.717, 28.42)}
+
+
+def rows_of(store: Store, study: str) -> Rows:
+    """Scores of a study's finished runs on dSprites."""
+    about = {row["run_id"]: (row["method"], row["strength"]) for row in store.runs()
+             if row["study"] == study and row["status"] == "done" and row["data"] == "dsprites"}
+    found: Rows = {}
+    for score in store.scores():
+        if score["run_id"] in about and score["value"] is not None:
+            cell = found.setdefault(about[score["run_id"]], {})
+            cell.setdefault(score["key"], []).append(score["value"])
+    return found
+
+
+def said(values: Iterable[float], digits: int, scale: float = 1.0) -> str:
+    """Mean and deviation between seeds."""
+    values = scale * np.asarray(list(values))
+    spread = f" ± {values.std(ddof=1):.{digits}f}" if len(values) > 1 else ""
+    return f"{values.mean():.{digits}f}{spread}"
+
+
+def named(method: str, strength: float | None) -> str:
+    return f"`{method}`" if strength is None else f"`{method}` {strength:g}"
+
+
+def kim(rows: Rows) -> list[str]:
+    """Figures 4 and 5 on 2D Shapes."""
+    lines = ["| | seeds | FactorVAE score | paper | reconstruction | paper |", "|---|" + "---|" * 5]
+    for cell, scores in sorted(rows.items()):
+        score, loss = KIM.get(cell, ("", ""))
+        lines.append(f"| {named(*cell)} | {len(scores['factor_vae'])} | "
+                     f"{said(scores['factor_vae'], 3)} | {score} | "
+                     f"{said(scores[RECONSTRUCTION], 1)} | {loss} |")
+    return lines
+
+
+def kumar(rows: Rows) -> list[str]:
+    """Table 1, 2D Shapes: the BetaVAE score by support vector machines, in percent."""
+    lines = ["| | seeds | BetaVAE score, SVM | paper | reconstruction, nats |",
+             "|---|" + "---|" * 4]
+    order = sorted(rows, key=lambda cell: (cell[0] != "vae", cell[0], cell[1] or 0.0))
+    dips = [cell for cell in order if cell[0] == "dip_vae_i"]
+    best = max(dips, key=lambda cell: np.mean(rows[cell]["beta_vae"]), default=None)
+    for cell in order:
+        paper = KUMAR.get(cell, f"{KUMAR_DIP}, its best" if cell == best else "")
+        scores = rows[cell]
+        lines.append(f"| {named(*cell)} | {len(scores['beta_vae'])} | "
+                     f"{said(scores['beta_vae'], 1, 100.0)} | {paper} | "
+                     f"{said(scores[RECONSTRUCTION], 1)} |")
+    return lines
+
+
+def kaddah(rows: Rows) -> list[str]:
+    """Table 2, dSprites: the FactorVAE score and reconstruction."""
+    lines = ["| | seeds | FactorVAE score, training votes | paper | test votes | paper | "
+             "reconstruction | paper |", "|---|" + "---|" * 7]
+    for method, paper in KADDAH.items():
+        for cell, scores in rows.items():
+            if cell[0] == method:
+                lines.append(
+                    f"| {named(*cell)} | {len(scores['factor_vae'])} | "
+                    f"{said(scores['factor_vae.train'], 3)} | {paper[0]} | "
+                    f"{said(scores['factor_vae'], 3)} | {paper[1]} | "
+                    f"{said(scores[RECONSTRUCTION], 1)} | {paper[2]} |")
+    return lines
+
+
+TABLES: dict[str, tuple[str, Callable[[Rows], list[str]]]] = {
+    "kim2018": ("Kim & Mnih 2018, figures 4 and 5", kim),
+    "kumar2018": ("Kumar et al. 2018, table 1", kumar),
+    "kaddah2020": ("Kaddah 2020, table 2", kaddah)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("store")
+    options = parser.parse_args()
+    store = open_store(options.store)
+    shown: list[Any] = []
+    for study, (title, table) in TABLES.items():
+        rows = rows_of(store, study)
+        if rows:
+            shown.append(study)
+            print(f"### {title}\n\n" + "\n".join(table(rows)) + "\n")
+    if not shown:
+        raise SystemExit(f"{options.store} has no runs of {', '.join(TABLES)} on dSprites")
+
+
+if __name__ == "__main__":
+    main()
