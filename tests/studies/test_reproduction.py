@@ -1,8 +1,8 @@
 """The released rows of our own runs of the published study, and the page that shows them."""
 
+import importlib.util
 import json
 import math
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,11 +15,19 @@ ROOT = Path(__file__).resolve().parents[2]
 RELEASED = ROOT / "results" / "locatello2019"
 
 
-def command(*words):
-    found = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True,
-                           check=False)
-    assert found.returncode == 0, found.stderr
-    return found.stdout
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Runs a file of bench/ with words, in this process; what it prints."""
+
+    def run(file, *words):
+        spec = importlib.util.spec_from_file_location(f"bench_{file}", ROOT / "bench" / file)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        monkeypatch.setattr(sys, "argv", [file, *map(str, words)])
+        module.main()
+        return capsys.readouterr().out
+
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +54,11 @@ def test_released_rows_are_whole_runs_of_the_study(store):
     assert store.files("curves") == store.files("weights") == []
 
 
-def test_released_again_nothing_changes(store, tmp_path):
+def test_released_again_nothing_changes(store, tmp_path, command):
     folder = tmp_path / "again"
-    said = command("bench/release.py", str(folder), str(RELEASED))
+    said = command("release.py", folder, RELEASED)
     assert said.startswith(f"{len(store.runs())} runs, {len(store.scores())} scores")
-    again = command("bench/release.py", str(folder), str(RELEASED))
+    again = command("release.py", folder, RELEASED)
     assert again == said
     key = lambda row: (row["run_id"], row.get("key", ""))  # noqa: E731
     for table in ("runs", "scores"):
@@ -59,17 +67,17 @@ def test_released_again_nothing_changes(store, tmp_path):
         assert ours == theirs
 
 
-def test_the_page_has_the_tables_of_its_command(store, shared):
+def test_the_page_has_the_tables_of_its_command(store, shared, command):
     """Every line that bench/reproduction.py prints from the released rows stands in the page."""
     published = shared / "published" / "dsprites_full.csv.gz"
-    made = command("bench/reproduction.py", str(RELEASED), "--published", str(published))
+    made = command("reproduction.py", RELEASED, "--published", published)
     page = (ROOT / "docs" / "reproduction.md").read_text()
     for line in made.splitlines():
         assert line in page, line
     assert len(made.splitlines()) > 40
 
 
-def test_tables_of_papers_from_a_store(tmp_path):
+def test_tables_of_papers_from_a_store(tmp_path, command):
     """Made-up rows: means and deviations over seeds, and the best strength beside the paper's."""
     store = open_store(tmp_path / "s", create=True)
     made = [("kim2018", "factor_vae", 40.0, {"factor_vae": (0.8, 0.9)}),
@@ -86,7 +94,7 @@ def test_tables_of_papers_from_a_store(tmp_path):
                                          "strength": strength}])
             store.append("scores", [run | {"key": key, "value": pair[seed]} for key, pair in
                                     (scores | {"elbo.reconstruction": (40.0, 44.0)}).items()])
-    said = command("bench/papers.py", str(store.folder))
+    said = command("papers.py", store.folder)
     assert "| `factor_vae` 40 | 2 | 0.850 ± 0.071 | 0.82 | 42.0 ± 2.8 | 45 |" in said
     assert "| `vae` | 2 | 81.0 ± 1.4 | 81.3 | 42.0 ± 2.8 |" in said
     assert "| `dip_vae_i` 1 | 2 | 70.0 ± 0.0 |  |" in said
