@@ -85,8 +85,8 @@ def test_every_method_begins_as_on_the_cpu(sprites, method, letters):
     """In float32, term by term.
 
     Critics and players, the penalty's second derivatives, the fit of a mixture and statistics of
-    normalisation are among them. Normalisation by a batch amplifies rounding: on a CPU weights that
-    are off by 1e-6 move terms by as much as these fewer steps allow.
+    normalisation are among them. Normalisation by a batch amplifies rounding: on a CPU the players'
+    terms leave what is allowed to the others in one step if weights are off by 1e-6 (batches of 4).
     """
     normed = (method, letters) in NORMED
     letters = letters | {"batch_size": 16} if normed else letters
