@@ -252,6 +252,9 @@ def test_a_study_from_a_file(tmp_path):
     assert len(study.runs(seeds="0..1")) == 2
     with pytest.raises(UserError, match="must return RunConfigs"):
         find_study(f"{file}:wrong").runs()
+    file.write_text(file.read_text() + "SETTINGS = 5\n")
+    with pytest.raises(UserError, match=r"SETTINGS of .* must be a dictionary"):
+        find_study(f"{file}:mine")
     with pytest.raises(UserError, match="no function 'other'"):
         find_study(f"{file}:other")
     with pytest.raises(UserError, match="does not exist"):
@@ -277,8 +280,35 @@ def test_a_study_may_change_settings_of_its_convention(done, tmp_path):
     (other,) = [row for row in store.scores() if row["key"] == "mig"]
     assert json.loads(other["overridden"]) == []
     assert recall(store, "tiny")["settings"] == dict(study.settings)
+    kept = open_store(tmp_path / "t", create=True)
+    run_study(study, [config], kept, metrics=["mig"], device="cpu", num_workers=1, details=False,
+              datasets={"sprites": sprites}, say=lambda line: None)
+    assert {row["key"] for row in kept.scores()} == {"mig", "mig.posterior"}
     with pytest.raises(UserError, match=r"settings is None, and that of .* is .*svm"):
         merge(finished, [store])
+
+
+@pytest.mark.parametrize(("changed", "words"), [
+    ({"settings": {"classifer": "svm"}}, "unknown setting of the metrics of tiny 'classifer': did"),
+    ({"convention": "papers"}, "unknown convention 'papers': did you mean 'paper'"),
+    ({"metrics": ("beta_va",)}, "unknown metric 'beta_va': did you mean 'beta_vae'")])
+def test_what_cannot_be_scored_is_refused_before_training(tmp_path, changed, words):
+    given = {"data": ("sprites",), "metrics": ("beta_vae",)} | changed
+    store = open_store(tmp_path / "s", create=True)
+    with pytest.raises(UserError, match=words):
+        run_study(Study("tiny", make, "", **given), STUDY.runs(), store, device="cpu")
+    assert recall(store, "tiny") is None
+
+
+@pytest.mark.parametrize("changed", [{"convention": "paper"}, {"settings": {"num_points": 9}}])
+def test_a_study_whose_scores_are_made_otherwise_wants_another_store(tmp_path, changed):
+    store = open_store(tmp_path / "s", create=True)
+    remember(store, STUDY, STUDY.runs(), ("mig",))
+    other = Study("tiny", make, "", data=("sprites",), **changed)
+    with pytest.raises(UserError, match=r"has a study 'tiny' whose .* use another store"):
+        remember(store, other, other.runs(), ("mig",))
+    remember(store, STUDY, STUDY.runs(seeds="2"), ("mig",))
+    assert len(recall(store, "tiny")["runs"]) == 6
 
 
 @pytest.mark.parametrize(("name", "networks", "settings"), [

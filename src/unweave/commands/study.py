@@ -72,7 +72,7 @@ def run(
     from unweave.report.tables import print_records
     from unweave.studies.catalog import find_study, only_methods, only_strengths
     from unweave.studies.ray_engine import Needs, plan_there, run_on_ray
-    from unweave.studies.runner import check_weights, run_study
+    from unweave.studies.runner import check_scores, check_weights, run_study
     from unweave.studies.store import open_store
     from unweave.training.progress import display
     from unweave.types import UserError, unknown_name
@@ -82,6 +82,7 @@ def run(
     study = find_study(name)
     asked = tuple(metrics.split(",") if metrics else study.metrics)
     check_weights(weights, best, asked)
+    check_scores(study, asked)
     chosen = {"data": data.split(",") if data else None, "seeds": seeds, "device": device,
               "steps": steps}
     if gpus_per_stack is None and device != "auto":

@@ -214,7 +214,7 @@ def kaddah2020(data: Sequence[str], seeds: Sequence[int], device: str = "auto",
     Result: table 2 of the paper: FactorVAE scores and reconstruction on dSprites. On 3D Shapes
         (--data shapes3d, or shapes3d-render) the paper has a first look.
     Source: Kaddah 2020, section 4: Burgess et al.'s network on dSprites, table 1 on 3D Shapes. The
-        paper prints no strengths: these are near those of the study that it took its own from.
+        paper prints no strengths: these are ours.
     """
     found = []
     for name in data:
@@ -301,7 +301,11 @@ def find_study(name: str) -> Study:
     if not callable(make):
         raise UserError(f"{path} has no function {function!r}")
     metrics = getattr(module, "METRICS", STUDY_METRICS)
+    settings = getattr(module, "SETTINGS", {})
+    if not isinstance(settings, Mapping):
+        raise UserError(f"SETTINGS of {path} must be a dictionary, such as "
+                        f"{{'num_train_votes': 1000}}, and is {settings!r}")
     summary = (make.__doc__ or function).strip().splitlines()[0]
     return Study(function, make, summary, metrics=tuple(metrics),
                  convention=getattr(module, "CONVENTION", "study2019"),
-                 settings=dict(getattr(module, "SETTINGS", {})), source=str(Path(path).resolve()))
+                 settings=settings, source=str(Path(path).resolve()))

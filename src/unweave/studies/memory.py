@@ -27,6 +27,12 @@ def remember(store: Store, study: Study, configs: Sequence[RunConfig],
             raise UserError(f"{store.address} has a study {study.name!r} from {record['source']}, "
                             f"and this one is from {study.source}: rename one of them, or use "
                             "another store")
+        for what, own in (("convention", study.convention), ("settings", dict(study.settings))):
+            held = record.get(what) or type(own)()
+            if held != own:
+                raise UserError(f"{store.address} has a study {study.name!r} whose {what} is "
+                                f"{held}, and now it is {own}: use another store, or the "
+                                f"{what} of before")
         new = {run_id: config for run_id, config in new.items() if run_id not in record["runs"]}
         if not new and set(metrics) <= set(record["metrics"]):
             return

@@ -25,6 +25,7 @@ from unweave.studies.rows import Scored, ScoreJob, prepare, score_and_store
 from unweave.studies.runner import (
     StopRequested,
     begin,
+    check_scores,
     check_weights,
     count,
     keep_best,
@@ -133,6 +134,7 @@ def run_on_ray(study: Study, configs: Sequence[RunConfig], store: Store, *,
     """
     metrics = tuple(study.metrics if metrics is None else metrics)
     check_weights(weights, best, metrics)
+    check_scores(study, metrics)
     ray, needs = connect(address), needs or Needs()
     gpus = gpus_of(ray, needs)
     todo, outcome = begin(study, configs, store, metrics)

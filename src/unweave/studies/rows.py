@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from unweave.factors import FactorSpace
+from unweave.metrics import METRICS
 from unweave.metrics.encoding import MODEL_INPUTS, ROW_INPUTS, Encoding
 from unweave.metrics.record import Score
 from unweave.metrics.scoring import Plan, plan_scores
@@ -78,13 +79,14 @@ def prepare(runs: Sequence[Run], store: Store, *, study: str, metrics: Sequence[
     """Encode a stack, and write down for one run after the other what its scores need.
 
     Who takes a job may start on it while the next one is made ready. `settings` change some of the
-    convention's, and rows say so.
+    convention's, and rows say so; those that none of the metrics has are left out.
     """
-    changed = tuple(sorted((settings or {}).items()))
     alive = [run for run in runs if run.status != "diverged"]
     clustered = {run.run_id: tuple(score_clusters(run, convention=convention)) for run in alive
                  if "clusters" in metrics and can_score(run)}
     metrics = [name for name in metrics if name != "clusters"]
+    known = {name for metric in metrics for name in METRICS[metric].conventions[convention]}
+    changed = tuple(sorted((k, v) for k, v in (settings or {}).items() if k in known))
     heads: dict[str, Any] = {}
     if alive and metrics:
         dataset = alive[0].dataset

@@ -30,6 +30,7 @@ from unweave.config import RunConfig
 from unweave.data import load_data
 from unweave.data.dataset import FactorDataset
 from unweave.data.fetch import data_folder
+from unweave.metrics import CONVENTIONS, METRICS
 from unweave.studies.adding import check_best, prune_weights
 from unweave.studies.catalog import Study
 from unweave.studies.claims import Runner, check_exclusive
@@ -71,6 +72,7 @@ def run_study(study: Study, configs: Sequence[RunConfig], store: Store, *,
     """
     metrics = tuple(study.metrics if metrics is None else metrics)
     check_weights(weights, best, metrics)
+    check_scores(study, metrics)
     where = choose_device(device)
     folder = work_folder(store, work)
     if log == "tensorboard":  # folders of runs are removed when their rows are stored
@@ -114,6 +116,20 @@ def check_weights(weights: str, best: str, metrics: Sequence[str]) -> None:
         raise unknown_name("policy for weights", weights, WEIGHTS)
     if weights == "best":
         check_best(best, metrics)
+
+
+def check_scores(study: Study, metrics: Sequence[str]) -> None:
+    """Refuse metrics, a convention or settings that are none, before anything is trained."""
+    for name in metrics:
+        if name not in METRICS and name != "clusters":
+            raise unknown_name("metric", name, METRICS)
+    if study.convention not in CONVENTIONS:
+        raise unknown_name("convention", study.convention, CONVENTIONS)
+    known = sorted({name for metric in study.metrics if metric in METRICS
+                    for name in METRICS[metric].conventions[study.convention]})
+    for name in study.settings:
+        if name not in known:
+            raise unknown_name(f"setting of the metrics of {study.name}", name, known)
 
 
 def keep_best(store: Store, weights: str, best: str) -> None:
