@@ -1,5 +1,7 @@
 """Pictures, report and page of runs whose prior is a mixture, and of generators."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -83,6 +85,13 @@ def test_a_generator_that_is_read_back_has_information(generator):
     bound = np.array([np.log(2.0) + 4.0, np.log(2.0) + 4.0, np.log(3.0)])
     assert (latents.nats <= bound).all()
     assert sorted(latents.order) == [0, 1, 2]
+
+
+def test_a_generator_from_before_a_letter_still_has_its_nats(generator):
+    """Its folder says nothing of `least_logvar`, whose default is the bound of that time."""
+    hyper = tuple((k, v) for k, v in generator.config.hyper if k != "least_logvar")
+    old = replace(generator, config=generator.config.replace(hyper=hyper))
+    np.testing.assert_array_equal(Latents(old, num=300).nats, Latents(generator, num=300).nats)
 
 
 @pytest.mark.parametrize("kind", ["mixture", "generator"])

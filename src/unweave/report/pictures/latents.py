@@ -14,7 +14,7 @@ from torch.nn.functional import one_hot
 from unweave.metrics.arrays import as_labels
 from unweave.metrics.information import discretise, entropy, mutual_information
 from unweave.objectives import letters
-from unweave.objectives.game import information
+from unweave.objectives.game import LEAST_LOGVAR, information
 from unweave.objectives.posterior import split_head
 from unweave.random import Purpose, numpy_generator
 from unweave.report.pictures.picture import NoPicture
@@ -95,7 +95,9 @@ class Latents:
         made = tuple(one_hot(classes[:, j], values).float() for j, values in enumerate(sizes))
         whole = Play(torch.zeros(num), torch.zeros(num), torch.from_numpy(codes[:, :size]), mu,
                      logvar)
-        shares = [information(whole, run.config["least_logvar"])["mi_latent"]]
+        # Runs made before the letter have the bound that is its default.
+        least = dict(run.config.hyper).get("least_logvar", LEAST_LOGVAR)
+        shares = [information(whole, least)["mi_latent"]]
         for j in range(len(sizes)):
             one = whole._replace(category_logits=logits[j:j + 1], categories=made[j:j + 1])
             shares.append(information(one)["mi_category"][None])
