@@ -83,7 +83,8 @@ def draw(store: Store, records: list[dict[str, Any]], scores: list[str], path: P
                         "dSprites: published median and 5 to 95 % band (grey), our runs (dots) "
                         "and their median (line)")
     panels = figure.subplots(len(methods), len(scores), sharey="col", squeeze=False)
-    about = {row["run_id"]: row for row in store.runs() if row["source"] == "unweave"}
+    about = {row["run_id"]: row for row in store.runs()
+             if row["source"] == "unweave" and row["data"] == "dsprites"}
     found = [s for s in store.scores() if s["convention"] == "study2019" and s["run_id"] in about]
     for i, method in enumerate(methods):
         for j, key in enumerate(scores):
@@ -117,7 +118,7 @@ def main() -> None:
     options = parser.parse_args()
     store = open_store(options.store)
     records = [record for record in agreement(store, [options.published])
-               if record["score"] in options.scores]
+               if record["score"] in options.scores and record["data"] == "dsprites"]
     scores = [key for key in options.scores if any(r["score"] == key for r in records)]
     print("\n".join(overview(records, scores)))
     for key in scores:
