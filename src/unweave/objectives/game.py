@@ -24,7 +24,7 @@ LEAST_LOGVAR, MOST_LOGVAR = -8.0, 8.0
 """Bounds of log Q's variances: a code that is read back exactly would be worth infinitely much."""
 
 Floor = Annotated[PerRun, Range(LEAST_LOGVAR, MOST_LOGVAR)]
-"""The least log-variance of Q; at 0 and above it never varies, as codes have a variance of 1/3."""
+"""The least log-variance of Q; at 0 it stays there, for codes have a variance of 1/3."""
 
 
 class GamePlan(NamedTuple):
