@@ -1,12 +1,13 @@
 """InfoGAN's category over seeds: how often it is the digit, as training goes on.
 
     python bench/categories.py --data mnist:FOLDER,size=28 --seeds 0..5 --lambda-mi 0.1 1
+    python bench/categories.py --data mnist:FOLDER,size=28 --least-logvar 0 --critic-rate 1e-4 3e-4
 
 Trains `infowgan_gp` (or `--method infogan`) as Kim & Mnih 2018 (appendix H, table 4) have it, for
-every weight of the information and every `--least-logvar`, side by side in one stack on a GPU, and
-at every mark scores the class that Q reads in the real training images against their labels (best
-matching). Prints for each mark these, what Q knows of the classes of made images (log 10 is all)
-and the critic's distance, run by run; then a table.
+every weight of the information, least log-variance and rate of the critic that are given, side by
+side in one stack on a GPU. At every mark it scores the class that Q reads in the real training
+images against their labels (best matching). Prints for each mark these, what Q knows of the classes
+of made images (log 10 is all) and the critic's distance, run by run; then a table.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +56,7 @@ def main() -> None:
     parser.add_argument("--lambda-mi", type=float, nargs="+", default=[1.0])
     parser.add_argument("--least-logvar", type=float, nargs="+", default=[-8.0])
     parser.add_argument("--critic-steps", type=int)
+    parser.add_argument("--critic-rate", type=float, nargs="+", default=[1e-4])
     parser.add_argument("--num-latents", type=int, default=2)
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--device", default="auto")
@@ -66,7 +69,8 @@ def main() -> None:
         options.method, options.data, seeds=parse_seeds(options.seeds), device=str(device),
         steps=options.steps, architecture=f"{options.method.split('_')[0]}-mnist",
         num_latents=options.num_latents, learning_rate=options.learning_rate,
-        lambda_mi=options.lambda_mi, least_logvar=options.least_logvar, **more)
+        lambda_mi=options.lambda_mi, least_logvar=options.least_logvar,
+        critic_rate=options.critic_rate, **more)
     stack, rows = Stack(configs, dataset, device), {}
     began = time.perf_counter()
     for mark in np.unique(np.linspace(0, options.steps, options.marks + 1).round())[1:]:
@@ -82,14 +86,15 @@ def main() -> None:
             options.json.write_text(json.dumps(
                 {"configs": [json.loads(config.to_json()) for config in configs],
                  "scores": rows}, indent=1))
-    print("\n| lambda | least log-variance | step | median | least | most | NMI | ARI | NaN |\n"
-          "|---|---|---|---|---|---|---|---|---|")
-    for weight in options.lambda_mi:
-        for floor in options.least_logvar:
-            for mark, made in rows.items():
-                own = [score for score, config in zip(made, configs)
-                       if (config["lambda_mi"], config["least_logvar"]) == (weight, floor)]
-                print(f"| {weight:g} | {floor:g} | {mark} | {summary(own)} |")
+    names = "lambda_mi", "least_logvar", "critic_rate"
+    print("\n| lambda | least log-variance | critic's rate | step | median | least | most | NMI | "
+          "ARI | NaN |\n|" + 10 * "---|")
+    for setting in product(*(getattr(options, name) for name in names)):
+        for mark, made in rows.items():
+            own = [score for score, config in zip(made, configs)
+                   if tuple(config[name] for name in names) == setting]
+            print(f"| {' | '.join(f'{value:g}' for value in setting)} | {mark} | {summary(own)} |")
+
 
 
 if __name__ == "__main__":

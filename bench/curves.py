@@ -36,12 +36,14 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("dip_vae_i", {"estimate": "running"})]
 
 
-def train(device: str, out: Path, part: str) -> None:
+def train(device: str, out: Path, part: str, methods: list[str] | None) -> None:
     from unweave.training import plan, train_runs
 
     precisions = ["float32"] if device == "cpu" else ["float32", "bfloat16"]
     first, parts = map(int, part.split("/"))
     for method, given in VARIANTS[first::parts]:
+        if methods and method not in methods:
+            continue
         small = {"critic_width": 200} if "critic_width" in letters(method) else {}
         small |= LETTERS.get(method, {})
         for precision in precisions:
@@ -104,10 +106,11 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--out", type=Path, default=Path("curves"))
     parser.add_argument("--part", default="0/1")
+    parser.add_argument("--methods", nargs="+", choices=list(METHODS), help="of train; else all")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     if options.what == "train":
-        train(options.device, options.out, options.part)
+        train(options.device, options.out, options.part, options.methods)
     else:
         compare(options.out)
 
