@@ -19,8 +19,6 @@ TYPES = ["float32", "bfloat16"] if DEVICE == "cuda" else ["float32"]
 TOLERANCE = {"float32": 2e-6, "bfloat16": 2e-2}
 
 
-
-
 def draw(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
@@ -193,6 +191,32 @@ def test_a_run_does_not_depend_on_its_neighbours_to_the_last_bit():
     together = results(slice(None))
     for alone, many in zip(results(slice(3, 4)), together):
         assert torch.equal(alone[0], many[3])
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
+@pytest.mark.parametrize("side", ["big", "small", None])
+@pytest.mark.parametrize(("height", "big", "small", "size"), [
+    (32, 1, 32, 4), (32, 3, 32, 4), (16, 32, 32, 4), (8, 32, 64, 4), (4, 64, 64, 4),
+    (8, 32, 64, 2), (4, 64, 64, 2)])
+def test_gradients_have_the_same_bits_beside_other_work(height, big, small, size, side):
+    """Loads that arrive while a product still reads would show when the memory is busy."""
+    def numbers(*shape, seed):
+        return draw(*shape, seed=seed).to(torch.bfloat16).to(DEVICE)
+
+    batch, runs = 64, 12
+    images = (numbers(runs, batch, 2 * height, 2 * height, big, seed=0),
+              numbers(runs, batch, height, height, small, seed=1))
+    weight = numbers(runs, size, size, big, small, seed=2)
+    first = gpu.kernel_gradient(*images, weight, side)
+    other, traffic = torch.cuda.Stream(), torch.randn(2**26, device=DEVICE)
+    torch.cuda.synchronize()
+    for _ in range(40):
+        with torch.cuda.stream(other):
+            for _ in range(4):
+                traffic.mul_(1.0)
+        for made in [gpu.kernel_gradient(*images, weight, side) for _ in range(20)]:
+            for a, b in zip(made, first):
+                assert a is b is None or torch.equal(a, b)
 
 
 def test_a_layer_without_a_kernel_takes_the_general_path():

@@ -235,6 +235,7 @@ def product(a: Tensor, b: Tensor, bias: Tensor | None = None, activation: str = 
             out_dtype: torch.dtype | None = None, seen: Tensor | None = None,
             before: str = "none") -> Tensor:
     """`activation(a @ b + bias)` of every run; any strides. Computes in the type of b."""
+    a = a.to(b.dtype)  # cast in the kernel, it would be read from registers while they change
     runs, rows, inner = a.shape
     columns = b.shape[-1]
     low = b.dtype == torch.bfloat16
