@@ -24,17 +24,19 @@ import torch
 from unweave.data import load_data
 from unweave.metrics.clusters import cluster_scores
 from unweave.objectives.mixture import of_weights
+from unweave.objectives.posterior import split_head
 from unweave.training import load, parse_seeds, plan
 from unweave.training.run import choose_device
 from unweave.training.stack import Stack
-from unweave.training.warmup import code_means
+from unweave.training.warmup import heads_of_stack
 
 
 def scores(stack: Stack, labels: np.ndarray) -> list[dict[str, float]]:
     """Of every run of a stack as it stands; NaN where its weights are not finite."""
     found = []
     with torch.no_grad():
-        codes, index = code_means(stack)
+        heads, index = heads_of_stack(stack)
+        codes = split_head(heads, ())[0]
         for m in range(len(stack)):
             prior = of_weights({k: v[m] for k, v in stack.prior_params.items()})
             likely = stack.method.prior.assign(prior, codes[m])

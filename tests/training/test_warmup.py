@@ -5,12 +5,14 @@ import pytest
 import torch
 
 from small import same, small_letters, small_plan, train_small
+from unweave.data import table_dataset
 from unweave.objectives.mixture import of_weights
+from unweave.objectives.posterior import split_head
 from unweave.studies.scoring import score_run
 from unweave.training import Encoded, load, train
 from unweave.training.packing import pack
 from unweave.training.stack import Stack, num_updates
-from unweave.training.warmup import warmup_of
+from unweave.training.warmup import heads_of_stack, warmup_of
 from unweave.types import UserError
 
 CPU = torch.device("cpu")
@@ -37,7 +39,7 @@ def test_the_warmup_is_an_autoencoder_of_means(sprites):
     stack = Stack(small(pretrain_loss="likelihood"), sprites, CPU)
     first = stack.train_step()
     assert torch.equal(first["loss"], first["recon"])
-    squares = Stack(small(), sprites, CPU).train_step()
+    squares = Stack(small(pretrain_loss="squares"), sprites, CPU).train_step()
     # Every pixel is off by a half at first.
     assert squares["loss"].item() == pytest.approx(64 * 64 / 4, rel=0.01)
     assert stack.num_steps == 9
@@ -52,6 +54,54 @@ def test_the_warmup_is_an_autoencoder_of_means(sprites):
     assert stack.prior_params["prior.mean"].abs().max() > 0.0
     assert torch.equal(fourth["loss"], -fourth["elbo"])
     assert all(o.num_steps == 1 for o in stack.optimisers), "moments were forgotten"
+
+
+@pytest.mark.parametrize(("ink", "loss"), [(4, "likelihood"), (8, "squares")])
+def test_dark_images_are_learnt_by_their_likelihood(ink, loss):
+    """Squares of images that are nearly black are small for black ones: 16 of 256 pixels, or 32."""
+    images = np.zeros((40, 16, 16, 1), np.uint8)
+    images[:, :ink, :4] = 255
+    data = table_dataset(images, np.arange(40)[:, None], ("which",), name="sprites")
+    first = Stack(small(), data, CPU).train_step()
+    named = Stack(small(pretrain_loss=loss), data, CPU).train_step()
+    assert torch.equal(first["loss"], named["loss"])
+
+
+def test_noise_that_an_autoencoder_left_too_loud_is_lowered(sprites):
+    """Where it is not, nothing changes; an infinite variance reaches no decoder before."""
+    configs = small(seeds=[0, 1])
+    stack, as_it_was = (Stack(configs, sprites, CPU) for _ in range(2))
+    for one in (stack, as_it_was):
+        one.run_until(3)
+        with torch.no_grad():  # means vary by about 1, noise by about e^-6
+            for name, mean, logvar in (("weight", 300.0, 0.0), ("bias", 1.0, -6.0)):
+                head = one.params[f"encoder.dense2.{name}"]
+                head[..., :4] *= mean
+                head[..., 4:] = logvar
+    with torch.no_grad():
+        stack.params["encoder.dense2.bias"][1, 5] = 1e4
+    heads, _ = heads_of_stack(stack)
+    spread = split_head(heads, ())[0].var(1)
+    assert (spread > np.exp(-6.0)).all()
+    stack.begin()
+    as_it_was.begin()
+    for name, value in as_it_was.params.items():
+        assert torch.equal(stack.params[name][0], value[0]), name
+    bias = stack.params["encoder.dense2.bias"].detach()
+    assert torch.equal(bias[0, 4:], torch.full((4,), -6.0))
+    assert bias[1, 5].item() == pytest.approx(np.log(0.01 * spread[1, 1].item()), rel=1e-5)
+    assert (bias[1, [4, 6, 7]] == -6.0).all()
+
+
+def test_an_autoencoder_does_not_see_infinite_variances(sprites):
+    stack = Stack(small(), sprites, CPU)
+    with torch.no_grad():
+        stack.params["encoder.dense2.bias"][..., 4:] = 1e4
+    first, second = stack.train_step(), stack.train_step()
+    assert torch.isfinite(first["loss"]).all()
+    assert torch.isfinite(second["loss"]).all()
+    stack.run_until(stack.num_steps)
+    assert all(torch.isfinite(p).all() for p in stack.params.values())
 
 
 def test_stopped_before_at_and_after_the_fit_it_ends_the_same(sprites):

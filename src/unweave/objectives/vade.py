@@ -26,7 +26,7 @@ class Warmup(NamedTuple):
     rate: PerRun
     """Of its Adam, whose moments are then forgotten."""
     loss: str = "squares"
-    """See `autoencoder_loss`."""
+    """See `autoencoder_loss`; `auto` is settled by `training.warmup`, which sees the images."""
 
 
 def vade(out: Forward, *, prior: Mapping[str, Tensor]) -> Terms:
@@ -60,12 +60,13 @@ def autoencoder_loss(out: Forward, kind: str) -> PerRunTensor:
 
 
 def vade_warmup(*, pretrain_steps: Updates = 35_000, pretrain_rate: Positive = 1e-3,
-                pretrain_loss: Literal["squares", "likelihood"] = "squares") -> Warmup:
+                pretrain_loss: Literal["auto", "squares", "likelihood"] = "auto") -> Warmup:
     """An autoencoder first: the decoder sees the means, and its errors alone are minimised.
 
     `pretrain_steps`: its updates; the mixture is then fitted to the means. 0, or a run that starts
     from another one: none. `pretrain_rate`: of Adam meanwhile. `pretrain_loss`: squared errors, as
-    stacked autoencoders minimise, or the run's likelihood.
+    stacked autoencoders minimise, or the run's likelihood; auto: squares, but the likelihood of
+    dark images.
     """
     return Warmup(pretrain_steps, pretrain_rate, pretrain_loss)
 

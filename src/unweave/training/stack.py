@@ -29,7 +29,7 @@ from unweave.objectives.vade import autoencoder_loss
 from unweave.random import Purpose, Streams
 from unweave.training.adam import Adam
 from unweave.training.players import Players
-from unweave.training.warmup import fit_priors, warmup_of
+from unweave.training.warmup import fit_priors, settled, warmup_of
 from unweave.types import Forward, Params
 
 _DRAW_AHEAD = 32  # steps whose random numbers are made at once: a few large operations, not many
@@ -94,7 +94,7 @@ class Stack:
         if self.prior_params:
             self.prior_optimiser = Adam(self.prior_params, rates, **settings)
             self.optimisers[self.prior_optimiser] = 1
-        self._warmup, self._second_batch = warmup_of(first), False
+        self._warmup, self._second_batch = settled(warmup_of(first), self), False
         self._warmup_scale = torch.tensor([float(warmup_of(c).rate) / c.learning_rate
                                            for c in configs], device=device)
         if self.method.critic is not None:
@@ -189,12 +189,12 @@ class Stack:
         eps = self.draw(
             noise, lambda s, t: s.normal(noise, t, first.batch_size, first.num_latents))
         x = self.real_images(batch, observation, first.batch_size)
-        if self.in_warmup:  # an autoencoder: the decoder sees the means
-            eps = torch.zeros_like(eps)
         head = nn.encode_head(self.architecture, self.network, x, precision=first.precision,
                               buffers=buffers, train=True)
         uniform = self._uniform(Purpose.GUMBEL, self._num_uniform) if self._num_uniform else eps
-        return x, self.method.posterior.draw(head, eps, uniform, self.hyper)
+        drawn = self.method.posterior.draw(head, eps, uniform, self.hyper)
+        # An autoencoder's decoder sees the means; a variance that nothing holds may be infinite.
+        return x, drawn._replace(z=drawn.mu) if self.in_warmup else drawn
 
     def train_step(self) -> dict[str, Tensor]:
         """One update of every run; the objective's terms, detached."""
@@ -232,6 +232,7 @@ class Stack:
         fit_priors(self)
         for optimiser in self.optimisers:
             optimiser.forget()
+            optimiser.refresh()
         self._graph, self._num_plain = None, 0  # another step is recorded
 
     def _fill(self) -> None:
