@@ -4,8 +4,9 @@
     python bench/reproduction.py S --published dsprites_full.csv.gz
 
 Prints for every score how many cells (a method at a strength) have our median inside the published
-5 to 95 % band, over all and by method, then for every score a table of cells: ours, the published
-median and its band. A cell outside is marked. `--scores` picks some of them. `--figure` draws the
+5 to 95 % band, over all and by method, then where our runs lie among the published ones as groups,
+then for every score a table of cells: ours, the published median and its band. A cell outside is
+marked. `--scores` picks some of them. `--figure` draws the
 same: the dSprites row of the study's figure 8, published runs and ours on the same axes.
 """
 
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from unweave.report.pictures.style import FAINT, INK, PALETTE, RULE, new_figure, plain
-from unweave.studies.reproduction import agreement
+from unweave.studies.reproduction import agreement, as_group
 from unweave.studies.store import Store, open_store
 
 SCORES = {
@@ -51,6 +52,19 @@ def overview(records: list[dict[str, Any]], scores: list[str]) -> list[str]:
         part = np.mean([record["inside"] for record in own])
         lines.append(f"| {SCORES.get(key, key)} | {' | '.join(cells)} | {share(own)} | "
                      f"{100 * part:.0f} % | {np.median(shifts):+.2f} |")
+    return lines
+
+
+def groups(records: list[dict[str, Any]], scores: list[str]) -> list[str]:
+    """Places of our runs among the published ones, and how likely chance is, by method."""
+    methods = list(dict.fromkeys(record["method"] for record in records))
+    lines = ["| score | " + " | ".join(f"`{m}`" for m in methods) + " | all |",
+             "|---|" + "---|" * (len(methods) + 1)]
+    for key in scores:
+        own = [record for record in records if record["score"] == key]
+        found = [as_group([r for r in own if r["method"] == m]) for m in methods]
+        said = [f"{group.place:.2f} ({group.p:.3f})" for group in (*found, as_group(own))]
+        lines.append(f"| {SCORES.get(key, key)} | {' | '.join(said)} |")
     return lines
 
 
@@ -120,7 +134,8 @@ def main() -> None:
     records = [record for record in agreement(store, [options.published])
                if record["score"] in options.scores and record["data"] == "dsprites"]
     scores = [key for key in options.scores if any(r["score"] == key for r in records)]
-    print("\n".join(overview(records, scores)))
+    print("\n".join(overview(records, scores)) + "\n")
+    print("\n".join(groups(records, scores)))
     for key in scores:
         print(f"\n### {SCORES.get(key, key)}\n")
         print("\n".join(cells(records, key)))

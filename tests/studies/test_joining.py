@@ -3,13 +3,15 @@
 import csv
 import json
 
+import numpy as np
 import pytest
+from scipy.stats import mannwhitneyu
 
 from unweave.cli import main
 from unweave.studies.catalog import Study
 from unweave.studies.memory import recall, remember
 from unweave.studies.merge import merge
-from unweave.studies.reproduction import agreement
+from unweave.studies.reproduction import _record, agreement, as_group
 from unweave.studies.store import open_store
 from unweave.training import plan
 from unweave.types import UserError
@@ -79,6 +81,21 @@ def published(folder):
     return path
 
 
+def test_groups_of_cells_are_tested_together():
+    """As a rank-sum test where there is one cell; many cells a little off are more than one."""
+    random = np.random.default_rng(0)
+    ours, theirs = random.normal(0.4, 1.0, 8), random.normal(0.0, 1.0, 50)
+    cell = _record(("dsprites", "vae", 1.0, "mig"), ours.tolist(), theirs.tolist())
+    exact = mannwhitneyu(ours, theirs, method="asymptotic", use_continuity=False)
+    alone = as_group([cell])
+    assert alone.p == pytest.approx(exact.pvalue)
+    assert alone.place == pytest.approx(exact.statistic / (8 * 50))
+    many = as_group([cell] * 6)
+    assert many.place == pytest.approx(alone.place)
+    assert many.p < 0.5 * alone.p
+    assert as_group([cell | {"place": 0.5}]).p == 1.0
+
+
 def test_beside_the_published(tmp_path, capsys):
     path = published(tmp_path)
     record, = agreement(fill(tmp_path / "a", [0, 1, 2]), [path])
@@ -89,6 +106,8 @@ def test_beside_the_published(tmp_path, capsys):
     assert record["inside"]
     far, = agreement(fill(tmp_path / "b", [0], value=0.7), [path])
     assert not far["inside"]
+    assert far["place"] == 1.0
+    assert record["place"] == pytest.approx(11.5 / 21, abs=0.5 / 21)  # equal but for rounding
     assert 0.0 < far["p"] < record["p"] <= 1.0
     with pytest.raises(UserError, match="no cell is in both"):
         agreement(fill(tmp_path / "c", [0], method="beta_tcvae"), [path])

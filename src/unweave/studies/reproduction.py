@@ -2,7 +2,8 @@
 
 A cell is a data set, a method and a strength. For each score the median of our runs stands beside
 the median of the published ones and the band that holds the middle nine tenths of those, and a
-two-sided Kolmogorov-Smirnov test says how likely runs of one kind would differ as much.
+two-sided Kolmogorov-Smirnov test says how likely runs of one kind would differ as much. `as_group`
+asks the same of several cells together, where each has too few runs of ours to say.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,6 +53,26 @@ def summary(records: Sequence[dict[str, Any]]) -> str:
             f"the 5 to 95 % band of the published runs; the smallest cell has {fewest} of ours.")
 
 
+class Group(NamedTuple):
+    """Where our runs lie among the published ones, over several cells."""
+
+    place: float
+    """The mean share of a cell's published runs that lie below one of ours: 1/2 if none is off."""
+    p: float
+    """Of a two-sided test of that. van Elteren 1960: a rank-sum test in each cell, added up."""
+
+
+def as_group(records: Sequence[dict[str, Any]]) -> Group:
+    """Are our runs off together, be it within the bands? `records` of one score, of many cells."""
+    from scipy.stats import norm
+
+    ours, theirs, places = (np.array([record[k] for record in records], float)
+                            for k in ("runs", "published_runs", "place"))
+    spread = np.sqrt((ours * (ours + theirs + 1.0) / (12.0 * theirs)).sum())
+    shift = (ours * (places - 0.5)).sum() / spread
+    return Group(float(np.average(places, weights=ours)), float(2.0 * norm.sf(abs(shift))))
+
+
 Cell = tuple[str, str, float, str]
 
 
@@ -72,8 +93,10 @@ def _record(cell: Cell, ours: list[float], theirs: list[float]) -> dict[str, Any
 
     low, high = np.percentile(theirs, BAND)
     median = float(np.median(ours))
+    below = np.subtract.outer(np.array(ours), np.array(theirs))
     return {"data": cell[0], "method": cell[1], "strength": cell[2], "score": cell[3],
             "runs": len(ours), "median": median, "published_runs": len(theirs),
             "published_median": float(np.median(theirs)), "published_5": float(low),
             "published_95": float(high), "inside": bool(low <= median <= high),
+            "place": float(((below > 0) + 0.5 * (below == 0)).mean()),
             "p": float(ks_2samp(ours, theirs).pvalue)}
