@@ -63,7 +63,11 @@ class Group(NamedTuple):
 
 
 def as_group(records: Sequence[dict[str, Any]]) -> Group:
-    """Are our runs off together, be it within the bands? `records` of one score, of many cells."""
+    """Are our runs off together, be it within the bands? `records` of one score, of many cells.
+
+    Cells are taken to be independent. Runs of one seed share their start and their batches whatever
+    the strength, so with few seeds p is too small.
+    """
     from scipy.stats import norm
 
     ours, theirs, places = (np.array([record[k] for record in records], float)
