@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import math
+import re
 import sys
 from pathlib import Path
 
@@ -75,6 +76,19 @@ def test_the_page_has_the_tables_of_its_command(store, shared, command):
     for line in made.splitlines():
         assert line in page, line
     assert len(made.splitlines()) > 40
+
+
+def test_the_page_has_the_answers_of_both_sides(store, shared, command, tmp_path):
+    """What bench/figures.py prints stands in the page, and it draws what the page shows."""
+    published = shared / "published" / "dsprites_full.csv.gz"
+    made = command("figures.py", RELEASED, "--published", published, "--out", tmp_path)
+    page = (ROOT / "docs" / "reproduction.md").read_text()
+    answers = [line for line in made.splitlines() if line.startswith("- ")]
+    assert len(answers) == 10
+    for line in answers:
+        assert line in page, line
+    drawn = {path.name for path in tmp_path.glob("*.png")}
+    assert drawn == set(re.findall(r"pictures/studies/(\S+-beside.png)", page))
 
 
 def test_tables_of_papers_from_a_store(tmp_path, command):
