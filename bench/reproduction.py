@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from unweave.report.pictures.style import FAINT, INK, PALETTE, RULE, new_figure, plain
-from unweave.studies.reproduction import agreement, as_group
+from unweave.studies.reproduction import Cells, agreement, as_group, both_sides
 from unweave.studies.store import Store, open_store
 
 SCORES = {
@@ -55,15 +55,16 @@ def overview(records: list[dict[str, Any]], scores: list[str]) -> list[str]:
     return lines
 
 
-def groups(records: list[dict[str, Any]], scores: list[str]) -> list[str]:
+def groups(ours: Cells, theirs: Cells, scores: list[str]) -> list[str]:
     """Places of our runs among the published ones, and how likely chance is, by method."""
-    methods = list(dict.fromkeys(record["method"] for record in records))
+    methods = list(dict.fromkeys(cell[1] for cell in ours))
     lines = ["| score | " + " | ".join(f"`{m}`" for m in methods) + " | all |",
              "|---|" + "---|" * (len(methods) + 1)]
     for key in scores:
-        own = [record for record in records if record["score"] == key]
-        found = [as_group([r for r in own if r["method"] == m]) for m in methods]
-        said = [f"{group.place:.2f} ({group.p:.3f})" for group in (*found, as_group(own))]
+        own = {cell: runs for cell, runs in ours.items() if cell[3] == key}
+        parts = [{cell: runs for cell, runs in own.items() if cell[1] == m} for m in methods]
+        said = [f"{group.place:.2f} ({group.p:.2f})"
+                for group in (as_group(part, theirs) for part in (*parts, own))]
         lines.append(f"| {SCORES.get(key, key)} | {' | '.join(said)} |")
     return lines
 
@@ -135,7 +136,9 @@ def main() -> None:
                if record["score"] in options.scores and record["data"] == "dsprites"]
     scores = [key for key in options.scores if any(r["score"] == key for r in records)]
     print("\n".join(overview(records, scores)) + "\n")
-    print("\n".join(groups(records, scores)))
+    ours, theirs = ({cell: runs for cell, runs in side.items() if cell[0] == "dsprites"}
+                    for side in both_sides(store, [options.published]))
+    print("\n".join(groups(ours, theirs, scores)))
     for key in scores:
         print(f"\n### {SCORES.get(key, key)}\n")
         print("\n".join(cells(records, key)))

@@ -5,13 +5,12 @@ import json
 
 import numpy as np
 import pytest
-from scipy.stats import mannwhitneyu
 
 from unweave.cli import main
 from unweave.studies.catalog import Study
 from unweave.studies.memory import recall, remember
 from unweave.studies.merge import merge
-from unweave.studies.reproduction import _record, agreement, as_group
+from unweave.studies.reproduction import agreement, as_group
 from unweave.studies.store import open_store
 from unweave.training import plan
 from unweave.types import UserError
@@ -81,19 +80,32 @@ def published(folder):
     return path
 
 
+def made_cells(random, num, shift=0.0, of_seed=0.0):
+    """Six cells; runs of one seed have something in common."""
+    common = of_seed * random.normal(size=num) + shift
+    return {("dsprites", "vae", float(i), "mig"): list(enumerate(common + random.normal(size=num)))
+            for i in range(6)}
+
+
 def test_groups_of_cells_are_tested_together():
-    """As a rank-sum test where there is one cell; many cells a little off are more than one."""
     random = np.random.default_rng(0)
-    ours, theirs = random.normal(0.4, 1.0, 8), random.normal(0.0, 1.0, 50)
-    cell = _record(("dsprites", "vae", 1.0, "mig"), ours.tolist(), theirs.tolist())
-    exact = mannwhitneyu(ours, theirs, method="asymptotic", use_continuity=False)
-    alone = as_group([cell])
-    assert alone.p == pytest.approx(exact.pvalue)
-    assert alone.place == pytest.approx(exact.statistic / (8 * 50))
-    many = as_group([cell] * 6)
-    assert many.place == pytest.approx(alone.place)
-    assert many.p < 0.5 * alone.p
-    assert as_group([cell | {"place": 0.5}]).p == 1.0
+    theirs = made_cells(random, 50)
+    off = as_group(made_cells(random, 3, shift=2.0), theirs)
+    assert off.place > 0.85
+    assert off.p < 0.001
+    with pytest.raises(UserError, match="50 seeds in common, fewer than the 60 of ours"):
+        as_group(made_cells(random, 60), theirs)
+
+
+@pytest.mark.parametrize("of_seed", [0.0, 1.0])
+def test_seeds_that_share_something_do_not_count_as_many(of_seed):
+    """A p below a tenth comes in a tenth of the cases, whether cells are independent or not."""
+    random = np.random.default_rng(1)
+    found = []
+    for _ in range(120):
+        theirs, ours = (made_cells(random, num, of_seed=of_seed) for num in (50, 2))
+        found.append(as_group(ours, theirs, draws=400).p)
+    assert 0.03 < np.mean(np.array(found) < 0.1) < 0.2
 
 
 def test_beside_the_published(tmp_path, capsys):
