@@ -204,11 +204,13 @@ def test_two_studies_of_one_name_are_refused(tmp_path):
 
 
 def test_metrics_that_ask_the_model_are_refused(done, tmp_path):
+    """Before anything is trained or claimed."""
     _, sprites = done
-    store = open_store(tmp_path / "s", create=True)
+    store, said = open_store(tmp_path / "s", create=True), []
     with pytest.raises(UserError, match="iwae asks the model itself"):
-        run_study(STUDY, STUDY.runs(seeds="0")[:1], store, metrics=["iwae"], device="cpu",
-                  datasets={"sprites": sprites}, say=lambda line: None)
+        run_study(STUDY, STUDY.runs(seeds="0")[:1], store, metrics=["mig", "iwae"], device="cpu",
+                  datasets={"sprites": sprites}, say=said.append)
+    assert said == []
     assert claimed(store) == {}
     assert store.files("runners") == []
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 from unweave.factors import FactorSpace
 from unweave.metrics import METRICS
 from unweave.metrics.encoding import MODEL_INPUTS, ROW_INPUTS, Encoding
-from unweave.metrics.record import Score
+from unweave.metrics.record import Metric, Score
 from unweave.metrics.scoring import Plan, plan_scores
 from unweave.studies.catalog import strength_of
 from unweave.studies.clusters import can_score, score_clusters
@@ -109,17 +109,20 @@ def prepare(runs: Sequence[Run], store: Store, *, study: str, metrics: Sequence[
 _ROWS = ".rows"  # after the name of an input: which rows its lines belong to
 
 
+def check_apart(metrics: Iterable[Metric]) -> None:
+    """Refuse metrics that cannot be scored apart from the model, with a word on how to get them."""
+    for metric in metrics:
+        if any(name in (*MODEL_INPUTS, "log_weights") for name in metric.needs):
+            raise UserError(f"{metric.name} asks the model itself, which a study does not keep: "
+                            "leave it out, and use `unweave score` on runs whose weights are kept")
+
+
 def row_inputs(plan: Plan, encoded: Encoded) -> dict[str, np.ndarray]:
     """Codes, and the inputs that the plan's metrics look at, for the rows that they draw.
 
-    `name.rows` says which rows the lines of `name` are. Metrics that need the model itself cannot
-    be scored apart from it: they are refused here, with a word on how to get them.
+    `name.rows` says which rows the lines of `name` are.
     """
-    for metric in plan.metrics:
-        needs = [k for k in metric.needs if k in (*MODEL_INPUTS, "log_weights")]
-        if needs:
-            raise UserError(f"{metric.name} asks the model itself, which a study does not keep: "
-                            "leave it out, and use `unweave score` on runs whose weights are kept")
+    check_apart(plan.metrics)
     found = {"codes": encoded.codes}
     for name in ROW_INPUTS:
         wanting = [draw for metric, draw in zip(plan.metrics, plan.draws) if name in metric.wants]

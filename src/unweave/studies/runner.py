@@ -35,7 +35,7 @@ from unweave.studies.adding import check_best, prune_weights
 from unweave.studies.catalog import Study
 from unweave.studies.claims import Runner, check_exclusive
 from unweave.studies.memory import remember
-from unweave.studies.rows import WEIGHTS, Scored, ScoreJob, prepare, score_and_store
+from unweave.studies.rows import WEIGHTS, Scored, ScoreJob, check_apart, prepare, score_and_store
 from unweave.studies.store import Store
 from unweave.studies.tally import Outcome, Tally
 from unweave.training import choose_device, train_runs
@@ -123,6 +123,7 @@ def check_scores(study: Study, metrics: Sequence[str]) -> None:
     for name in metrics:
         if name not in METRICS and name != "clusters":
             raise unknown_name("metric", name, METRICS)
+    check_apart(METRICS[name] for name in metrics if name in METRICS)
     if study.convention not in CONVENTIONS:
         raise unknown_name("convention", study.convention, CONVENTIONS)
     known = sorted({name for metric in study.metrics if metric in METRICS
