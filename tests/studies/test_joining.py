@@ -95,6 +95,8 @@ def test_groups_of_cells_are_tested_together():
     assert off.p < 0.001
     with pytest.raises(UserError, match="50 seeds in common, fewer than the 60 of ours"):
         as_group(made_cells(random, 60), theirs)
+    with pytest.raises(UserError, match="no cell is in both"):
+        as_group({}, theirs)
 
 
 @pytest.mark.parametrize("of_seed", [0.0, 1.0])

@@ -82,6 +82,9 @@ def as_group(ours: Cells, theirs: Cells, *, draws: int = 10_000, seed: int = 0) 
     as much from seed to seed as they would be. So whole seeds are drawn for the comparison.
     """
     cells = sorted(cell for cell in ours if cell in theirs)
+    if not cells:
+        raise UserError("no cell is in both, so there is no group to compare: method, strength "
+                        "and score must be the same")
     common = sorted(set.intersection(*({s for s, _ in theirs[cell]} for cell in cells)))
     most = max(len(ours[cell]) for cell in cells)
     if most > len(common):
@@ -109,7 +112,6 @@ def _places(values: np.ndarray, among: np.ndarray) -> np.ndarray:
     """The share of a sample below each value; equal ones count half."""
     below = np.subtract.outer(values, among)
     return ((below > 0) + 0.5 * (below == 0)).mean(1)
-
 
 
 def _cells(runs: Any, scores: dict[tuple[str, str], float]) -> Cells:
