@@ -24,8 +24,8 @@ def test_rates_are_the_measured_ones():
     encode = 6.8 / 36 / 3600
     assert hours(runs(128)) == pytest.approx(128 * (300_000 / 20_525 / 3600 + encode))
     assert hours(runs(36)) == pytest.approx(36 * (300_000 / 16_036 / 3600 + encode))
-    # A lone run is taken to be as slow as a 36th of the stack: no faster is promised.
-    assert hours(runs(1)) == pytest.approx(300_000 / (16_036 / 36) / 3600 + encode)
+    assert hours(runs(1)) == pytest.approx(300_000 / 1_518 / 3600 + encode)
+    assert H200.of(runs(1, method="beta_tcvae")[0], 12) == pytest.approx(8_000, rel=1e-3)
     assert H200.of(runs(1, method="factor_vae")[0], 64) == pytest.approx(5_954, rel=1e-4)
     assert H200.of(runs(1, "cars3d")[0], 128) == pytest.approx(0.77 * 20_525)
     assert H200.of(runs(1, method="beta_tcvae")[0], 128) == pytest.approx(0.93 * 20_525)

@@ -209,7 +209,7 @@ def kaddah2020(data: Sequence[str], seeds: Sequence[int], device: str = "auto",
     """Five methods on dSprites, and on 3D Shapes with batch normalisation.
 
     Command: unweave study run kaddah2020 --seeds 0..4 --store S
-    Time: 1.3 hours of an H200 for 25 runs, by `unweave study cost` from rates of a network of about
+    Time: 0.7 hours of an H200 for 25 runs, by `unweave study cost` from rates of a network of about
         this size.
     Result: table 2 of the paper: FactorVAE scores and reconstruction on dSprites. On 3D Shapes
         (--data shapes3d, or shapes3d-render) the paper has a first look.

@@ -74,11 +74,13 @@ class Rates:
 
 H200 = Rates(
     name="NVIDIA H200",
-    source="bench/gpu.py (stacks of 128 and 36 beta-VAEs: 20,525 and 16,036 model-steps a second, "
-           "64 FactorVAEs: 5,954, colours 77 %, other methods 93 to 100 %; 737,280 images encoded "
-           "by 36 models in 6.8 s) and bench/metrics.py --study (scores of a run: 35 s of a core, "
-           "without intervals, floors and ceilings 10 s)",
-    steps_per_second={"36": 16_036.0, "128": 20_525.0},
+    source="bench/gpu.py (stacks of 128, 36 and 1 beta-VAEs: 20,525, 16,036 and 1,518 model-steps "
+           "a second, 64 FactorVAEs: 5,954, colours 77 %, other methods 93 to 100 %; 737,280 "
+           "images encoded by 36 models in 6.8 s), a study's 12 beta-TCVAEs (8,000), and "
+           "bench/metrics.py --study (scores of a run: 35 s of a core, without intervals, floors "
+           "and ceilings 10 s)",
+    # 8,000 with 12 runs of beta-TCVAE, whose share of beta-VAE's rate is 0.93.
+    steps_per_second={"1": 1_518.0, "12": 8_600.0, "36": 16_036.0, "128": 20_525.0},
     # 5,954 with 64 runs, where beta-VAE has 17,402 between the two sizes.
     methods={"factor_vae": 5_954.0 / 17_402.2},
     other=0.93, colour=0.77, encode_seconds=6.8 / 36, score_seconds=35.0)
