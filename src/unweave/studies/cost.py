@@ -79,7 +79,8 @@ H200 = Rates(
            "images encoded by 36 models in 6.8 s), a study's 12 beta-TCVAEs (8,000), and "
            "bench/metrics.py --study (scores of a run: 35 s of a core, without intervals, floors "
            "and ceilings 10 s)",
-    # 8,000 with 12 runs of beta-TCVAE, whose share of beta-VAE's rate is 0.93.
+    # 8,000 with 12 runs of beta-TCVAE (conv64-study2019, while others were scored), whose share
+    # of beta-VAE's rate is 0.93.
     steps_per_second={"1": 1_518.0, "12": 8_600.0, "36": 16_036.0, "128": 20_525.0},
     # 5,954 with 64 runs, where beta-VAE has 17,402 between the two sizes.
     methods={"factor_vae": 5_954.0 / 17_402.2},

@@ -77,9 +77,9 @@ class Group(NamedTuple):
 def as_group(ours: Cells, theirs: Cells, *, draws: int = 10_000, seed: int = 0) -> Group:
     """Are our runs off together, be it within the bands? The cells of `ours`, of one score.
 
-    Runs of one seed share their start and their batches whatever the strength, so cells are not
-    independent: in the published runs of dSprites means over six strengths vary up to three times
-    as much from seed to seed as they would be. So whole seeds are drawn for the comparison.
+    Our runs of one seed share their start and their batches whatever the strength, and published
+    ones go together too, so cells are not independent (docs/reproduction.md has by how much): whole
+    seeds are drawn for the comparison.
     """
     cells = sorted(cell for cell in ours if cell in theirs)
     if not cells:
