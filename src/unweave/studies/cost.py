@@ -74,17 +74,17 @@ class Rates:
 
 H200 = Rates(
     name="NVIDIA H200",
-    source="bench/gpu.py (stacks of 128, 36 and 1 beta-VAEs: 20,525, 16,036 and 1,518 model-steps "
-           "a second, 64 FactorVAEs: 5,954, colours 77 %, other methods 93 to 100 %; 737,280 "
-           "images encoded by 36 models in 6.8 s), a study's 12 beta-TCVAEs (8,000), and "
+    source="bench/gpu.py (stacks of 128, 36 and 1 beta-VAEs: 20,478, 15,912 and 1,496 model-steps "
+           "a second, 64 FactorVAEs: 5,920, colours 77 %, other methods 93 to 100 %; 737,280 "
+           "images encoded by 36 models in 7.4 s), a study's 12 beta-TCVAEs (8,000), and "
            "bench/metrics.py --study (scores of a run: 35 s of a core, without intervals, floors "
            "and ceilings 10 s)",
     # 8,000 with 12 runs of beta-TCVAE (conv64-study2019, while others were scored), whose share
     # of beta-VAE's rate is 0.93.
-    steps_per_second={"1": 1_518.0, "12": 8_600.0, "36": 16_036.0, "128": 20_525.0},
-    # 5,954 with 64 runs, where beta-VAE has 17,402 between the two sizes.
-    methods={"factor_vae": 5_954.0 / 17_402.2},
-    other=0.93, colour=0.77, encode_seconds=6.8 / 36, score_seconds=35.0)
+    steps_per_second={"1": 1_496.0, "12": 8_600.0, "36": 15_912.0, "128": 20_478.0},
+    # 5,920 with 64 runs, where beta-VAE has 17,302 between the two sizes.
+    methods={"factor_vae": 5_920.0 / 17_301.7},
+    other=0.93, colour=0.77, encode_seconds=7.4 / 36, score_seconds=35.0)
 """The papers' network, batch 64, bfloat16."""
 
 
