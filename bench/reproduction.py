@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from unweave.report.pictures.style import FAINT, INK, PALETTE, RULE, new_figure, plain
-from unweave.studies.reproduction import Cells, agreement, as_group, both_sides
+from unweave.studies.reproduction import Cells, agreement, as_group, both_sides, shares_draws
 from unweave.studies.store import Store, open_store
 
 SCORES = {
@@ -69,6 +69,26 @@ def groups(ours: Cells, theirs: Cells, scores: list[str]) -> list[str]:
     return lines
 
 
+def alike(ours: Cells, theirs: Cells) -> list[str]:
+    """Cells whose published runs must have had the same test points, and the groups without them.
+
+    Only for accuracies on test points that are drawn for the score.
+    """
+    lines = []
+    for key in ("beta_vae", "factor_vae"):
+        own = {cell: runs for cell, runs in ours.items() if cell[3] == key}
+        same = [cell for cell in own if shares_draws(theirs[cell])]
+        for method in dict.fromkeys(cell[1] for cell in same):
+            at = " and ".join(f"{cell[2]:g}" for cell in same if cell[1] == method)
+            rest = {cell: runs for cell, runs in own.items() if cell not in same}
+            by, everyone = (as_group(part, theirs) for part in (
+                {cell: runs for cell, runs in rest.items() if cell[1] == method}, rest))
+            lines.append(f"- {SCORES[key]} of `{method}` at {at}; without that `{method}` has "
+                         f"{by.place:.2f} ({by.p:.2f}), all methods {everyone.place:.2f} "
+                         f"({everyone.p:.2f}).")
+    return lines
+
+
 def shared_by_seeds(theirs: Cells, key: str) -> str:
     """How much more means over strengths vary between published seeds than of independent runs."""
     found = {}
@@ -111,7 +131,10 @@ def draw(store: Store, records: list[dict[str, Any]], scores: list[str], path: P
     figure = new_figure(0.5 + 1.5 * len(scores), 0.7 + 1.35 * len(methods),
                         "dSprites: published median and 5 to 95 % band (grey), our runs (dots) "
                         "and their median (line)")
-    panels = figure.subplots(len(methods), len(scores), sharey="col", squeeze=False)
+    panels = figure.subplots(len(methods), len(scores), squeeze=False)
+    for j, key in enumerate(scores):
+        for below in panels[1:, j] if not key.startswith("elbo") else ():
+            below.sharey(panels[0, j])  # losses have scales of their own, by method
     about = {row["run_id"]: row for row in store.runs()
              if row["source"] == "unweave" and row["data"] == "dsprites"}
     found = [s for s in store.scores() if s["convention"] == "study2019" and s["run_id"] in about]
@@ -154,6 +177,9 @@ def main() -> None:
                     for side in both_sides(store, [options.published]))
     print("\n".join(groups(ours, theirs, scores)) + "\n")
     print(shared_by_seeds(theirs, scores[0]))
+    if same := alike(ours, theirs):
+        print("\nPublished bands that are too narrow for test points drawn for each run:\n\n"
+              + "\n".join(same))
     for key in scores:
         print(f"\n### {SCORES.get(key, key)}\n")
         print("\n".join(cells(records, key)))

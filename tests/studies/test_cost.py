@@ -21,14 +21,14 @@ def hours(configs, **given):
 
 
 def test_rates_are_the_measured_ones():
-    encode = 6.8 / 36 / 3600
-    assert hours(runs(128)) == pytest.approx(128 * (300_000 / 20_525 / 3600 + encode))
-    assert hours(runs(36)) == pytest.approx(36 * (300_000 / 16_036 / 3600 + encode))
-    assert hours(runs(1)) == pytest.approx(300_000 / 1_518 / 3600 + encode)
+    encode = 7.4 / 36 / 3600
+    assert hours(runs(128)) == pytest.approx(128 * (300_000 / 20_478 / 3600 + encode))
+    assert hours(runs(36)) == pytest.approx(36 * (300_000 / 15_912 / 3600 + encode))
+    assert hours(runs(1)) == pytest.approx(300_000 / 1_496 / 3600 + encode)
     assert H200.of(runs(1, method="beta_tcvae")[0], 12) == pytest.approx(8_000, rel=1e-3)
-    assert H200.of(runs(1, method="factor_vae")[0], 64) == pytest.approx(5_954, rel=1e-4)
-    assert H200.of(runs(1, "cars3d")[0], 128) == pytest.approx(0.77 * 20_525)
-    assert H200.of(runs(1, method="beta_tcvae")[0], 128) == pytest.approx(0.93 * 20_525)
+    assert H200.of(runs(1, method="factor_vae")[0], 64) == pytest.approx(5_920, rel=1e-4)
+    assert H200.of(runs(1, "cars3d")[0], 128) == pytest.approx(0.77 * 20_478)
+    assert H200.of(runs(1, method="beta_tcvae")[0], 128) == pytest.approx(0.93 * 20_478)
 
 
 def test_days_and_money():
@@ -69,7 +69,7 @@ def test_rates_of_a_store(tmp_path):
                            "seconds": seconds} for i, seconds in enumerate((1.0, 2.0, 50.0))])
     found = rates_of_store(store)
     assert found.of(runs(1)[0], 7) == 500.0
-    assert found.of(runs(1, "cars3d")[0], 128) == pytest.approx(0.77 * 20_525)
+    assert found.of(runs(1, "cars3d")[0], 128) == pytest.approx(0.77 * 20_478)
     assert "3 runs of" in found.source
 
 

@@ -10,7 +10,7 @@ from unweave.cli import main
 from unweave.studies.catalog import Study
 from unweave.studies.memory import recall, remember
 from unweave.studies.merge import merge
-from unweave.studies.reproduction import agreement, as_group
+from unweave.studies.reproduction import agreement, as_group, shares_draws
 from unweave.studies.store import open_store
 from unweave.training import plan
 from unweave.types import UserError
@@ -97,6 +97,17 @@ def test_groups_of_cells_are_tested_together():
         as_group(made_cells(random, 60), theirs)
     with pytest.raises(UserError, match="no cell is in both"):
         as_group({}, theirs)
+
+
+def test_bands_tell_whether_runs_had_the_same_test_points():
+    random = np.random.default_rng(2)
+    own = [list(enumerate(random.binomial(5_000, 0.6, size=50) / 5_000)) for _ in range(500)]
+    assert np.mean([shares_draws(runs) for runs in own]) < 0.01
+    closer = [(seed, 0.6 + 0.4 * (value - 0.6)) for seed, value in own[0]]
+    assert shares_draws(closer)
+    assert not shares_draws(closer, num_test=500_000)
+    assert shares_draws([(seed, 0.6008) for seed in range(50)])
+    assert not shares_draws([(0, 0.6)])
 
 
 @pytest.mark.parametrize("of_seed", [0.0, 1.0])

@@ -10,8 +10,13 @@ from pathlib import Path
 import pytest
 
 from unweave.studies.catalog import LOCATELLO_GRID
+from unweave.studies.reproduction import agreement
 from unweave.studies.store import open_store
 
+NAMES = {"beta_vae": "beta-VAE", "annealed_vae": "AnnealedVAE", "factor_vae": "FactorVAE",
+         "dip_vae_i": "DIP-VAE-I", "dip_vae_ii": "DIP-VAE-II", "beta_tcvae": "beta-TCVAE"}
+SCORES = ("elbo.reconstruction", "elbo.kl", "beta_vae", "factor_vae", "mig", "sap",
+          "dci.disentanglement", "dci.completeness", "modularity", "explicitness.test")
 ROOT = Path(__file__).resolve().parents[2]
 RELEASED = ROOT / "results" / "locatello2019"
 
@@ -76,6 +81,20 @@ def test_the_page_has_the_tables_of_its_command(store, shared, command):
     for line in made.splitlines():
         assert line in page, line
     assert len(made.splitlines()) > 40
+
+
+def test_the_first_page_has_the_released_medians(store, shared):
+    """The README's first table: reconstructions of both sides, and how many scores are inside."""
+    records = agreement(store, [shared / "published" / "dsprites_full.csv.gz"])
+    readme = (ROOT / "README.md").read_text()
+    for method, name in NAMES.items():
+        own = [record for record in records if record["method"] == method]
+        recon = sorted((r for r in own if r["score"] == "elbo.reconstruction"),
+                       key=lambda r: r["strength"])
+        row = [", ".join(f"{r[side]:.1f}" for r in recon)
+               for side in ("published_median", "median")]
+        inside = sum(r["inside"] for r in own if r["score"] in SCORES)
+        assert f"| {name} | {row[0]} | {row[1]} | {inside}" in readme
 
 
 def test_the_page_has_the_answers_of_both_sides(store, shared, command, tmp_path):

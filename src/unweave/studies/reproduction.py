@@ -104,6 +104,22 @@ def as_group(ours: Cells, theirs: Cells, *, draws: int = 10_000, seed: int = 0) 
     return Group(place, float((1 + far.sum()) / (1 + draws)))
 
 
+def shares_draws(runs: Sequence[tuple[int, float]], *, num_test: int = 5_000) -> bool:
+    """Were these runs scored on one draw of test points? For scores that are accuracies.
+
+    `num_test` points drawn anew for each run would by themselves give equally good runs a variance
+    of p (1 - p) / num_test. If theirs is smaller beyond chance (a thousandth, by chi-square), they
+    had the same points, and a run that is as good but has other ones can lie outside their band.
+    """
+    from scipy.stats import chi2
+
+    values = _values(list(runs))
+    accuracy = float(values.mean())
+    alone = accuracy * (1.0 - accuracy) / num_test
+    least = chi2.ppf(0.001, len(values) - 1) if len(values) > 1 else 0.0
+    return bool(((values - accuracy) ** 2).sum() < least * alone)
+
+
 def _values(runs: list[tuple[int, float]]) -> np.ndarray:
     return np.array([value for _, value in runs])
 
