@@ -2,8 +2,10 @@
 
 import json
 import re
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -293,3 +295,18 @@ def test_a_full_disk_is_one_sentence(capsys, monkeypatch):
     code, _, err = run(capsys, "train", "beta_vae")
     assert code == 2
     assert "no space is left on the disk (runs/x)" in err
+
+
+def test_ctrl_c_ends_with_a_sentence_even_when_pressed_twice(tmp_path):
+    words = [sys.executable, "-m", "unweave", "train", "vae", "--data", "dsprites", "--out",
+             str(tmp_path), "--architecture", "conv64-small", "--device", "cpu"]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                          text=True) as process:
+        assert "vae x 1: 0/300000" in process.stderr.readline()  # it trains
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert said.strip().splitlines()[-1].startswith("unweave: interrupted: what was checkpointed")
+    assert "Traceback" not in said

@@ -6,6 +6,7 @@ Bad input ends with exit code 2 and one sentence. Heavy imports wait until a com
 from __future__ import annotations
 
 import errno
+import signal
 import sys
 import warnings
 from pathlib import Path
@@ -402,6 +403,8 @@ def main(arguments: list[str] | None = None) -> None:
         _complain(str(error))
         code = 2
     if code == _INTERRUPTED:  # releases of typer raise, leave or return on Ctrl-C
+        if arguments is None:  # a program of its own: a second Ctrl-C would cut its farewell short
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         _complain("interrupted: what was checkpointed is kept, the same command with --resume "
                   "goes on")
     sys.exit(code if isinstance(code, int) else 0)
