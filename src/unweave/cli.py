@@ -16,6 +16,7 @@ import typer
 
 from unweave.commands.answers import analyse, compare, import_app, select
 from unweave.commands.cost import cost
+from unweave.commands.data import data_app, datasets
 from unweave.commands.doctor import doctor, print_version
 from unweave.commands.explore import explore
 from unweave.commands.export import export, import_checkpoint, pull
@@ -25,26 +26,14 @@ from unweave.commands.report import report
 from unweave.commands.score import runs_in, score
 from unweave.commands.study import study_app
 
-_MARKUP = {"rich_markup_mode": None, "no_args_is_help": True}
 app = typer.Typer(help="Train, measure and compare disentangled representations.",
-                  pretty_exceptions_enable=False, **_MARKUP)
-data_app = typer.Typer(help="Data sets: list, show, fetch, check.", **_MARKUP)
+                  pretty_exceptions_enable=False, rich_markup_mode=None, no_args_is_help=True)
 app.add_typer(data_app, name="data")
 app.add_typer(study_app, name="study")
 study_app.add_typer(import_app, name="import")
 study_app.command("analyse")(analyse)
 for _command in (cost, merge, agreement):
     study_app.command(_command.__name__)(_command)
-app.command()(compare)
-app.command()(select)
-app.command()(doctor)
-app.command()(show)
-app.command()(score)
-app.command()(export)
-app.command()(pull)
-app.command()(explore)
-app.command()(report)
-app.command("import-checkpoint")(import_checkpoint)
 
 # ClickException, two steps above BadParameter: some releases of typer carry click inside, others
 # depend on it, and this name is right for both.
@@ -130,6 +119,14 @@ def train(
                 "seconds": run.info["seconds"]} for run in runs]
     columns = [k for k in records[0] if k not in ("name",)]
     print_records(records, columns, as_json=as_json)
+
+
+# In the order of use, which is that of `unweave --help`.
+for _command in (score, show, explore, report, export, pull):
+    app.command()(_command)
+app.command("import-checkpoint")(import_checkpoint)
+app.command()(compare)
+app.command()(select)
 
 
 @app.command()
@@ -262,101 +259,7 @@ def metrics(as_json: Json = False) -> None:
                   as_json=as_json)
 
 
-@app.command()
-def datasets(as_json: Json = False) -> None:
-    """List the data sets (the same as `unweave data list`).
-
-    Example: unweave datasets
-    """
-    from unweave.data import DATASETS
-    from unweave.data.fetch import on_disk
-    from unweave.report.tables import print_records, size_of
-
-    records = [{"name": name, "images": None if entry.space is None else len(entry.space),
-                "shape": None if entry.image_shape is None else list(entry.image_shape),
-                "factors": dict(zip(entry.factors, entry.sizes)), "labels": list(entry.labels),
-                "options": dict(entry.options), "memory": entry.size,
-                "obtained": entry.obtained, "licence": entry.licence, "source": entry.source,
-                "file": entry.file, "summary": entry.summary,
-                "here": size_of(on_disk(entry.fetch)) if entry.fetch else None}
-               for name, entry in DATASETS.items()]
-    print_records(records, ("name", "images", "shape", "factors", "memory", "here", "obtained",
-                            "licence"), as_json=as_json)
-
-
-data_app.command("list", help="List the data sets: what is here, how large, under which licence."
-                 "\n\nExample: unweave data list")(datasets)
-
-
-@data_app.command("show")
-def show_data(
-    name: Annotated[str, typer.Argument(help="A data set, or name:FILE.")],
-    out: Annotated[Path, typer.Option(help="Folder for the pictures.")] = Path("."),
-    seed: Annotated[int, typer.Option(help="Which images.")] = 0,
-    as_json: Json = False,
-) -> None:
-    """Write a contact sheet and, of factors, a sheet of single-factor walks as PNG files.
-
-    Example: unweave data show dsprites --out pictures
-    """
-    from unweave.data import load_data, parse_spec
-    from unweave.data.picture import contact_sheet, factor_walks, save_png
-    from unweave.report.tables import print_records
-
-    dataset = load_data(name)
-    stem = parse_spec(name)[0]
-    records = []
-    sheets = {"images": contact_sheet(dataset, seed=seed)}
-    if dataset.space.has_factors:
-        sheets["walks"] = factor_walks(dataset, seed=seed)
-    for what, sheet in sheets.items():
-        path = out / f"{stem}-{what}.png"
-        save_png(sheet, path)
-        records.append({"name": what, "file": str(path)})
-    print_records(records, ("name", "file"), as_json=as_json)
-
-
-@data_app.command("fetch")
-def fetch_data(
-    name: Annotated[str, typer.Argument(help="What to download, such as smallnorb or scream.")],
-    as_json: Json = False,
-) -> None:
-    """Download the files of a data set into the cache folder; resumes, checks, renames.
-
-    Example: unweave data fetch smallnorb
-    """
-    from unweave.data.fetch import fetch_all
-    from unweave.report.tables import print_records, size_of
-    from unweave.training.progress import Report, display
-
-    with display() as listener:
-        paths = fetch_all(name, progress=lambda file, had, total: listener(
-            Report(file, had, total or had, f"bytes, {size_of(had)}")))
-    print_records([{"name": name, "file": str(path), "size": size_of(path.stat().st_size)}
-                   for path in paths], ("name", "file", "size"), as_json=as_json)
-
-
-@data_app.command("check")
-def check_data(
-    name: Annotated[str, typer.Argument(help="The data set that the file should hold.")],
-    file: Annotated[Path, typer.Option(help="The official file.")],
-    as_json: Json = False,
-) -> None:
-    """Compare an official file with the rendered set, pixel by pixel.
-
-    Example: unweave data check dsprites --file dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz
-    """
-    from dataclasses import asdict
-
-    from unweave.data import check_file
-    from unweave.report.tables import print_records
-    from unweave.types import UserError
-
-    if name != "dsprites":
-        raise UserError(f"{name!r} cannot be checked: dsprites is the set that has both a file "
-                        "and a renderer")
-    record = {"name": name, **asdict(check_file(file))}
-    print_records([record], [k for k in record if k != "name"], as_json=as_json)
+app.command()(datasets)
 
 
 @app.command()
@@ -372,6 +275,9 @@ def demo(
     from unweave.report.demo import run_demo
 
     run_demo(out, steps=steps, as_json=as_json)
+
+
+app.command()(doctor)
 
 
 def main(arguments: list[str] | None = None) -> None:
