@@ -21,6 +21,7 @@ from unweave.commands.doctor import doctor, print_version
 from unweave.commands.explore import explore
 from unweave.commands.export import export, import_checkpoint, pull
 from unweave.commands.joining import agreement, merge
+from unweave.commands.options import Json
 from unweave.commands.pictures import show
 from unweave.commands.report import report
 from unweave.commands.score import runs_in, score
@@ -41,7 +42,6 @@ _BadUsage = typer.BadParameter.__mro__[2]
 
 _INTERRUPTED = 130  # what shells expect of a program that was stopped with Ctrl-C
 
-Json = Annotated[bool, typer.Option("--json", help="Print records for machines.")]
 
 
 @app.callback(invoke_without_command=True)

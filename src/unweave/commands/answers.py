@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
+from unweave.commands.options import Json
+
 import_app = typer.Typer(help="Runs of others, as rows of a store.", rich_markup_mode=None,
                          no_args_is_help=True)
 
-Json = Annotated[bool, typer.Option("--json", help="Print records for machines.")]
 
 
 @import_app.command("published")

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from unweave.commands.options import Json
+
 
 def cost(
     study: Annotated[str, typer.Argument(help="A study, or file.py:function.")],
@@ -23,7 +25,7 @@ def cost(
         help="Of the letter that the study varies, with commas between.")] = None,
     seeds: Annotated[str | None, typer.Option(help="0..4 or 0,2,5.")] = None,
     steps: Annotated[int | None, typer.Option(help="Another length of the runs.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print records for machines.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Say how many GPU hours and days a study takes, and what that costs, from measured rates.
 

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
+from unweave.commands.options import Json
+
 data_app = typer.Typer(help="Data sets: list, show, fetch, check.", rich_markup_mode=None,
                        no_args_is_help=True)
 
-Json = Annotated[bool, typer.Option("--json", help="Print records for machines.")]
 
 
 def datasets(as_json: Json = False) -> None:

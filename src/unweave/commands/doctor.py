@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
+from unweave.commands.options import Json
 from unweave.version import __version__
-
-Json = Annotated[bool, typer.Option("--json", help="Print records for machines.")]
 
 
 def doctor(as_json: Json = False) -> None:

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from unweave.commands.options import Json
+
 
 def explore(
     targets: Annotated[list[str], typer.Argument(
@@ -23,7 +25,7 @@ def explore(
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open a browser.")] = True,
     num_images: Annotated[int, typer.Option(
         help="Images of the data set that travel with an export.")] = 240,
-    as_json: Annotated[bool, typer.Option("--json", help="Print records for machines.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Serve a page to choose runs, move latents, encode own images, swap and compare.
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-Json = Annotated[bool, typer.Option("--json", help="Print records for machines.")]
+from unweave.commands.options import Json
 
 
 def merge(

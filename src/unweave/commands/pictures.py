@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unweave.commands.options import Json
+
 if TYPE_CHECKING:
     from unweave.report.pictures import Picture
     from unweave.training import Run
 
-Json = Annotated[bool, typer.Option("--json", help="Print records for machines.")]
 
 _FORMATS = ("png", "svg")
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unweave.commands.options import Json
+
 if TYPE_CHECKING:
     from unweave.training import Run
 
-Json = Annotated[bool, typer.Option("--json", help="Print records for machines.")]
 
 
 def score(

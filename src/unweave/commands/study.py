@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
+from unweave.commands.options import Json
+
 study_app = typer.Typer(help="Studies: from a grid to an answer.", rich_markup_mode=None,
                         no_args_is_help=True)
 
-Json = Annotated[bool, typer.Option("--json", help="Print records for machines.")]
 StoreAt = Annotated[str, typer.Option("--store", help="A folder, or s3://bucket/folder.")]
 StoreHere = Annotated[str, typer.Argument(help="The store: a folder, or s3://bucket/folder.")]
 StudyName = Annotated[str | None, typer.Option("--study", help="Which, if there are several.")]
