@@ -8,7 +8,7 @@ import sys
 import pytest
 
 HEAVY = ("torch", "numpy", "scipy", "sklearn", "numba", "pyarrow", "duckdb", "PIL", "matplotlib",
-         "rich", "asyncio")
+         "rich", "asyncio", "scipy.stats", "scipy.spatial", "scipy.optimize")
 
 
 def modules_after(script):
@@ -35,6 +35,12 @@ def test_help_loads_nothing_heavy(arguments):
     heavy, count = modules_after(script)
     assert heavy == []
     assert count < 500
+
+
+def test_processes_that_score_load_what_their_metrics_need():
+    """A study starts one for each core. scipy.stats alone took as long as half of torch."""
+    heavy, _ = modules_after("import unweave.studies.runner")
+    assert set(heavy) <= {"torch", "numpy", "scipy", "pyarrow", "PIL", "asyncio"}
 
 
 def complete(shell, words):

@@ -11,7 +11,6 @@ it asks for a cluster of each row, so it has no entry in METRICS.
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from unweave.metrics.arrays import ArrayLike, as_array
 from unweave.types import Float, Range, UserError
@@ -52,12 +51,16 @@ def of_table(table: Float[np.ndarray, "cluster class"]) -> dict[str, float]:
 
 def matching(table: Float[np.ndarray, "cluster class"]) -> dict[int, int]:
     """The class of each cluster in the best matching; clusters beyond the classes have none."""
+    from scipy.optimize import linear_sum_assignment
+
     rows, columns = linear_sum_assignment(table, maximize=True)
     return dict(zip(rows.tolist(), columns.tolist()))
 
 
 def accuracy(table: Float[np.ndarray, "cluster class"]) -> float:
     """The share of rows whose cluster is the one of their class, matched as well as can be."""
+    from scipy.optimize import linear_sum_assignment
+
     rows, columns = linear_sum_assignment(table, maximize=True)
     return float(table[rows, columns].sum() / table.sum())
 

@@ -17,7 +17,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from unweave.metrics.arrays import ArrayLike
 from unweave.metrics.compiled import compiled
@@ -122,6 +121,8 @@ def _aggregate(z: np.ndarray, classes: np.ndarray, mu: np.ndarray, logvar: np.nd
     Most parts are too far from a code to matter. A k-d tree lays neighbours side by side, in units
     of their deviations, and a block of them is left where its bounding box already is too far.
     """
+    from scipy.spatial import cKDTree
+
     order = cKDTree(mu * np.exp(-0.5 * logvar.mean(axis=0)), leafsize=BLOCK).indices
     logvar = logvar[order].T.copy()
     weights, constant = 0.5 * np.exp(-logvar), -0.5 * (logvar + math.log(2.0 * math.pi)).sum(axis=0)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 
 from unweave.metrics.compiled import compiled
 from unweave.types import Float, Int
@@ -49,6 +48,8 @@ class Grid:
 
     def log_density(self, places: Float[np.ndarray, " place"]) -> Float[np.ndarray, " place"]:
         """Log q(z_j) at places where some part is not negligible, by splines of the logarithm."""
+        from scipy.interpolate import CubicSpline
+
         (density,) = self.densities(np.zeros((1, len(self.mu)), dtype=np.int64))
         points = self.first + self.step * np.arange(self.size)
         spline = CubicSpline(points, np.log(np.maximum(density[0], 1e-300)))

@@ -22,7 +22,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata
 
 from unweave.metrics.arrays import ArrayLike, as_array, as_codes
 from unweave.metrics.lasso import lasso
@@ -76,6 +75,8 @@ def udr_pairs(codes_per_run: ArrayLike | Sequence[ArrayLike],
               kl_threshold: float = 0.01, drop: bool = True, pooled: bool = False,
               undefined: str = "void") -> dict[str, Float[np.ndarray, "run run"]]:
     """UDR_ij for all pairs: run i predicts run j. On the diagonal a run meets itself."""
+    from scipy.stats import rankdata
+
     if not alpha >= 0:
         raise UserError(f"alpha must be at least 0, got {alpha}")
     if undefined not in UNDEFINED:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
 from unweave.metrics import ACROSS_RUNS
 from unweave.metrics import METRICS as KNOWN
@@ -69,6 +68,8 @@ def select(rows: Rows, *, by: str | None = None, data: str | None = None,
 
 def _ranked(rows: Rows, data: str, by: str, keys: list[str]) -> list[dict[str, Any]]:
     """The runs of a data set, best first by `by`, with their rank by every score."""
+    from scipy.stats import rankdata
+
     d = rows.data.index(data)
     known = ~np.isnan(rows.scores[by][d])
     settings, seeds = np.nonzero(known)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
-from scipy.stats import rankdata
 
 from unweave.studies.answers.answer import Answer, Figure, Line, Panel, Question, estimate, said
 from unweave.studies.answers.grid import METRICS, Missing, Rows
@@ -49,6 +48,8 @@ def answer(rows: Rows, rng: np.random.Generator) -> Answer:
 
 def _spearman(pairs: np.ndarray) -> np.ndarray:
     """Of `[replicate, 2, setting]`."""
+    from scipy.stats import rankdata
+
     ranks = rankdata(pairs, axis=-1) - (pairs.shape[-1] + 1) / 2
     size = np.sqrt((ranks**2).sum(-1))
     with np.errstate(invalid="ignore", divide="ignore"):
