@@ -40,9 +40,11 @@ def both_ways(name: str, codes: np.ndarray, space: unweave.FactorSpace,
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", nargs="+", help="folders of runs")
-    parser.add_argument("--draws", type=int, default=3)
-    parser.add_argument("--metrics", nargs="*", default=NAMES)
+    parser.add_argument("--draws", type=int, default=3, help="two at least, to say how they differ")
+    parser.add_argument("--metrics", nargs="*", default=NAMES, choices=(*NAMES, "dci"))
     options = parser.parse_args()
+    if options.draws < 2:
+        parser.error("--draws must be 2 or more")
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
     warnings.simplefilter("ignore")
     print("| run | metric | ours | usual | largest difference | between draws |\n"

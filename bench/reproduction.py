@@ -6,8 +6,8 @@
 Prints for every score how many cells (a method at a strength) have our median inside the published
 5 to 95 % band, over all and by method, then where our runs lie among the published ones as groups,
 then for every score a table of cells: ours, the published median and its band. A cell outside is
-marked. `--scores` picks some of them. `--figure` draws the
-same: the dSprites row of the study's figure 8, published runs and ours on the same axes.
+marked. `--scores` picks some of them. `--figure` draws the same: the dSprites row of the study's
+figure 8, published runs and ours on the same axes.
 """
 
 from __future__ import annotations
@@ -81,11 +81,11 @@ def alike(ours: Cells, theirs: Cells) -> list[str]:
         for method in dict.fromkeys(cell[1] for cell in same):
             at = " and ".join(f"{cell[2]:g}" for cell in same if cell[1] == method)
             rest = {cell: runs for cell, runs in own.items() if cell not in same}
-            by, everyone = (as_group(part, theirs) for part in (
-                {cell: runs for cell, runs in rest.items() if cell[1] == method}, rest))
-            lines.append(f"- {SCORES[key]} of `{method}` at {at}; without that `{method}` has "
-                         f"{by.place:.2f} ({by.p:.2f}), all methods {everyone.place:.2f} "
-                         f"({everyone.p:.2f}).")
+            parts = {f"`{method}` has": {c: r for c, r in rest.items() if c[1] == method},
+                     "all methods": rest}
+            groups = {who: as_group(part, theirs) for who, part in parts.items() if part}
+            lines.append(f"- {SCORES[key]} of `{method}` at {at}; without that " + ", ".join(
+                f"{who} {group.place:.2f} ({group.p:.2f})" for who, group in groups.items()) + ".")
     return lines
 
 

@@ -43,7 +43,6 @@ _BadUsage = typer.BadParameter.__mro__[2]
 _INTERRUPTED = 130  # what shells expect of a program that was stopped with Ctrl-C
 
 
-
 @app.callback(invoke_without_command=True)
 def _options(
     context: typer.Context,

@@ -96,7 +96,7 @@ def test_a_bomb_ends_where_its_header_says(tmp_path: Path) -> None:
     assert most < LIMIT
 
 
-def _never_harmful(path: Path, content: bytes, kind: str) -> None:
+def assert_harmless(path: Path, content: bytes, kind: str) -> None:
     """Either an array that the bytes really hold, or one sentence."""
     path.write_bytes(content)
     tracemalloc.start()
@@ -119,7 +119,7 @@ def _never_harmful(path: Path, content: bytes, kind: str) -> None:
 @QUICK
 @given(content=st.binary(max_size=200), packed=st.booleans())
 def test_any_bytes(tmp_path: Path, kind: str, content: bytes, packed: bool) -> None:
-    _never_harmful(tmp_path / "x", gzip.compress(content) if packed else content, kind)
+    assert_harmless(tmp_path / "x", gzip.compress(content) if packed else content, kind)
 
 
 @FORMATS
@@ -136,7 +136,7 @@ def test_any_header_before_any_bytes(tmp_path: Path, kind: str, data: st.DataObj
     content = head + struct.pack(f"{order}{len(lengths)}I", *lengths) + data.draw(
         st.binary(max_size=100))
     packed = data.draw(st.booleans())
-    _never_harmful(tmp_path / "x", gzip.compress(content) if packed else content, kind)
+    assert_harmless(tmp_path / "x", gzip.compress(content) if packed else content, kind)
 
 
 @FORMATS
@@ -150,8 +150,8 @@ def test_a_good_file_with_damage(tmp_path: Path, kind: str, data: st.DataObject)
     for _ in range(data.draw(st.integers(1, 4))):
         damaged[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     cut = data.draw(st.integers(0, len(content)))
-    _never_harmful(tmp_path / "x", bytes(damaged[:cut] if data.draw(st.booleans()) else damaged),
-                   kind)
+    assert_harmless(tmp_path / "x", bytes(damaged[:cut] if data.draw(st.booleans()) else damaged),
+                    kind)
 
 
 def test_a_stream_of_one_byte_at_a_time() -> None:

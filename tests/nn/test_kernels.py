@@ -43,7 +43,7 @@ def in_float64(links, x, weights):
     return h
 
 
-def check(links, shape, weights, dtype):
+def assert_right(links, shape, weights, dtype):
     """Output and all gradients, against float64 on the same rounded numbers.
 
     Every layer rounds its output and the gradient that it hands on: errors add up along a chain.
@@ -75,8 +75,8 @@ def check(links, shape, weights, dtype):
                           (2, 32, 16), (2, 16, 32)])
 def test_convolutions(kind, size, big, small, dtype):
     shape = (2, 3, 8, 12, big) if kind == "conv" else (2, 3, 4, 6, small)
-    check([Link(kind, "relu")], shape,
-          [((2, size, size, big, small), (2, small if kind == "conv" else big))], dtype)
+    assert_right([Link(kind, "relu")], shape,
+                 [((2, size, size, big, small), (2, small if kind == "conv" else big))], dtype)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -84,37 +84,37 @@ def test_convolutions(kind, size, big, small, dtype):
 def test_few_channels_of_square_images(channels, dtype):
     """Even small images take the kernel that makes blocks of four by four pixels."""
     for height, width in ((8, 8), (2, 6), (3, 5)):
-        check([Link("conv_transpose")], (2, 3, height, width, 16),
-              [((2, 4, 4, channels, 16), (2, channels))], dtype)
+        assert_right([Link("conv_transpose")], (2, 3, height, width, 16),
+                     [((2, 4, 4, channels, 16), (2, channels))], dtype)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("activation", ["none", "relu", "leaky_relu", "tanh"])
 def test_dense_layers(activation, dtype):
-    check([Link("linear", activation), Link("linear", "none", None, (2, 3, 4))], (2, 5, 20),
-          [((2, 20, 33), (2, 33)), ((2, 33, 24), None)], dtype)
+    assert_right([Link("linear", activation), Link("linear", "none", None, (2, 3, 4))], (2, 5, 20),
+                 [((2, 20, 33), (2, 33)), ((2, 33, 24), None)], dtype)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_an_encoder_and_a_decoder(dtype):
-    check([Link("conv", "relu"), Link("conv", "leaky_relu"), Link("linear", "tanh"),
-           Link("linear")], (2, 3, 16, 16, 3),
-          [((2, 4, 4, 3, 16), (2, 16)), ((2, 2, 2, 16, 32), (2, 32)), ((2, 512, 20), (2, 20)),
-           ((2, 20, 6), (2, 6))], dtype)
-    check([Link("linear", "relu"), Link("linear", "relu", None, (2, 2, 16)),
-           Link("conv_transpose", "relu"), Link("conv_transpose")], (2, 3, 5),
-          [((2, 5, 20), (2, 20)), ((2, 20, 64), (2, 64)), ((2, 4, 4, 16, 16), (2, 16)),
-           ((2, 4, 4, 1, 16), (2, 1))], dtype)
+    assert_right([Link("conv", "relu"), Link("conv", "leaky_relu"), Link("linear", "tanh"),
+                  Link("linear")], (2, 3, 16, 16, 3),
+                 [((2, 4, 4, 3, 16), (2, 16)), ((2, 2, 2, 16, 32), (2, 32)),
+                  ((2, 512, 20), (2, 20)), ((2, 20, 6), (2, 6))], dtype)
+    assert_right([Link("linear", "relu"), Link("linear", "relu", None, (2, 2, 16)),
+                  Link("conv_transpose", "relu"), Link("conv_transpose")], (2, 3, 5),
+                 [((2, 5, 20), (2, 20)), ((2, 20, 64), (2, 64)), ((2, 4, 4, 16, 16), (2, 16)),
+                  ((2, 4, 4, 1, 16), (2, 1))], dtype)
 
 
 def test_splits_of_the_pixels_add_up(monkeypatch):
     """Large images are cut into pieces whose gradients are added in order."""
     monkeypatch.setattr(gpu, "_PIXELS_A_SPLIT", 16)
     for big in (1, 16):
-        check([Link("conv", "relu")], (2, 3, 8, 8, big), [((2, 4, 4, big, 16), (2, 16))],
-              "float32")
-        check([Link("conv_transpose", "relu")], (2, 3, 4, 4, 16), [((2, 4, 4, big, 16), (2, big))],
-              "float32")
+        assert_right([Link("conv", "relu")], (2, 3, 8, 8, big), [((2, 4, 4, big, 16), (2, 16))],
+                     "float32")
+        assert_right([Link("conv_transpose", "relu")], (2, 3, 4, 4, 16),
+                     [((2, 4, 4, big, 16), (2, big))], "float32")
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 8, 8, 1), (1, 2, 20, 20, 3)])

@@ -19,7 +19,8 @@ from unweave.types import UserError
 
 pytest.importorskip("matplotlib", reason="charts need the extra `pictures`")
 
-ORDINARY = [name for name in PICTURES if name not in ("categories", "clusters", "motion")]
+ORDINARY = [name for name in PICTURES
+            if name not in ("categories", "clusters", "noise", "seeds", "motion")]
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +168,8 @@ def test_clusters_of_a_run_that_has_some(run):
 
 
 def test_what_a_run_cannot_show_is_a_sentence(run, latents, sprites):
-    for name, words in (("categories", "no categorical latents"), ("clusters", "no clusters")):
+    for name, words in (("categories", "no categorical latents"), ("clusters", "no clusters"),
+                        ("noise", "no noise beside its codes"), ("seeds", "one run only")):
         with pytest.raises(NoPicture, match=words):
             picture(run, name, latents=latents)
     with pytest.raises(UserError, match="did you mean 'traversals'"):
@@ -210,6 +212,19 @@ def test_the_command_draws_one_picture_or_a_folder(capsys, folder, tmp_path):
     assert "Example: unweave show" in out
 
 
+def test_runs_are_drawn_beside_each_other(capsys, folder, tmp_path):
+    from unweave.training import train
+
+    train("vae", steps=2, batch_size=4, num_latents=3, architecture="conv64-small", seeds="1,2",
+          out=tmp_path / "runs", progress=False, precision="float32")
+    code, out, _ = run_command(capsys, "show", folder, "seeds", "--beside", tmp_path / "runs",
+                               "--beside", folder, "-o", tmp_path / "s.png", "--json")
+    assert code == 0
+    assert json.loads(out)[0]["shows"] == "traversals of several runs below each other"
+    with Image.open(tmp_path / "s.png") as image:
+        assert image.height > 3 * 64  # a row of each at least; a run is not beside itself
+
+
 def test_sheets_do_without_matplotlib(capsys, folder, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     code, out, err = run_command(capsys, "show", folder, "-o", tmp_path / "all", "--json")
@@ -225,6 +240,8 @@ def test_sheets_do_without_matplotlib(capsys, folder, tmp_path, monkeypatch):
 @pytest.mark.parametrize(("arguments", "words"), [
     ("travesals", "did you mean 'traversals'"),
     ("categories", "no categorical latents"),
+    ("seeds", "name others, or a folder of runs, with --beside"),
+    ("seeds --beside nowhere", "neither a run folder nor a folder of finished runs"),
     ("samples kl -o x.png", "one file: name one picture"),
     ("samples -o x.gif", "must end in .png or .svg"),
     ("samples --format pdf", "unknown format"),

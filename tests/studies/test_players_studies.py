@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from small import small_letters, small_plan, train_small
-from unweave.report.players import noise_sheet, seeds_sheet
+from unweave.report.pictures import Latents, NoPicture, picture
 from unweave.studies.catalog import STRENGTHS, STUDIES, Study, strength_of
 from unweave.studies.clusters import can_score, score_clusters
 from unweave.studies.runner import run_study
@@ -62,17 +62,22 @@ def runs(sprites):
 
 def test_sheets(runs):
     game, vade = runs
-    noise = noise_sheet(game, num_images=2, num=3)
+    noise = picture(game, "noise", num_images=2, num=3)
     assert [len(row) for row in noise.rows] == [4, 4]
     assert not np.array_equal(noise.rows[0][1], noise.rows[0][2]), "other noise, another image"
-    seeds = seeds_sheet([game, vade], num=3)
-    assert len(seeds.rows) == len(game.num_values) + len(vade.num_values)
+    code = game.encode((noise.rows[1][:1] * 255).round().astype(np.uint8))
+    same = game.decode(np.repeat(code, 3, 0), noise=game.generator_noise(3))
+    np.testing.assert_allclose(noise.rows[1][1:], same, atol=1e-5)
+    seeds = picture(game, "seeds", beside=[vade], latents=Latents(game, num=100), num=3)
+    assert len(seeds.rows) >= len(game.num_values) + 1
+    assert {len(row) for row in seeds.rows} == {3}
+    assert seeds.breaks == (len(game.num_values),)
     with Image.open(io.BytesIO(seeds.png())) as drawn:
-        assert drawn.size[1] > 9 * 64
-    with pytest.raises(UserError, match="vade has no noise"):
-        noise_sheet(vade)
-    with pytest.raises(UserError, match="no run to draw"):
-        seeds_sheet([])
+        assert drawn.size[1] > len(seeds.rows) * 64
+    with pytest.raises(NoPicture, match="vade has no noise"):
+        picture(vade, "noise")
+    with pytest.raises(NoPicture, match="one run only: name others"):
+        picture(game, "seeds")
 
 
 def test_clusters_are_scored_against_a_label_of_choice(runs):

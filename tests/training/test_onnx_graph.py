@@ -18,7 +18,7 @@ def session(model):
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def check(run):
+def assert_same(run):
     images = run.dataset.images(np.arange(5)) / np.float32(255)
     encoder, decoder = session(encoder_onnx(run)), session(decoder_onnx(run))
     names = [output.name for output in encoder.get_outputs()]
@@ -38,18 +38,18 @@ def check(run):
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_every_architecture_gives_the_numbers_of_the_run(architecture):
-    check(random_run(architecture))
+    assert_same(random_run(architecture))
 
 
 def test_images_that_are_wide_and_coloured():
-    check(random_run("conv64-small", shape=(32, 64, 3)))
-    check(random_run("kaddah2020", shape=(32, 16, 3)))
-    check(random_run("higgins2017-dense", shape=(5, 7, 3)))
+    assert_same(random_run("conv64-small", shape=(32, 64, 3)))
+    assert_same(random_run("kaddah2020", shape=(32, 16, 3)))
+    assert_same(random_run("higgins2017-dense", shape=(5, 7, 3)))
 
 
 def test_categorical_latents_come_as_classes_and_as_probabilities():
     run = random_run(method="joint_vae", categories="4,3")
-    found = check(run)
+    found = assert_same(run)
     assert found["codes"].shape[1] == 7
     for j, size in enumerate((4, 3)):
         probabilities = found[f"probabilities_{j}"]
@@ -83,7 +83,7 @@ def test_files_say_which_run_they_are_and_equal_runs_give_equal_bytes():
 @pytest.mark.parametrize("method", ["infogan", "infowgan_gp"])
 def test_a_generator_has_its_noise_inside_or_asks_for_it(method):
     run = random_run("infowgan-mnist", method=method, shape=(28, 28, 1), num_noise=7)
-    check(run)  # codes alone: the one draw of the run
+    assert_same(run)  # codes alone: the one draw of the run
     decoder = session(decoder_onnx(run, noise=True))
     assert [entry.name for entry in decoder.get_inputs()] == ["codes", "noise"]
     codes, noise = run.prior_codes(4), run.generator_noise(4, seed=3)
@@ -99,4 +99,4 @@ def test_layer_normalisation_of_whole_images(monkeypatch):
     back = (Dense("dense1", 4), LayerNorm("norm1", "tanh"), Conv("deconv1", stride=1),
             Conv("deconv2", activation="none"))
     monkeypatch.setitem(ARCHITECTURES, "tiny", Architecture("tiny", "none", layers, back))
-    check(random_run("tiny", shape=(6, 8, 3)))
+    assert_same(random_run("tiny", shape=(6, 8, 3)))

@@ -14,7 +14,6 @@ import_app = typer.Typer(help="Runs of others, as rows of a store.", rich_markup
                          no_args_is_help=True)
 
 
-
 @import_app.command("published")
 def import_published(
     files: Annotated[list[Path], typer.Option(

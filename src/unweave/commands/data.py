@@ -13,7 +13,6 @@ data_app = typer.Typer(help="Data sets: list, show, fetch, check.", rich_markup_
                        no_args_is_help=True)
 
 
-
 def datasets(as_json: Json = False) -> None:
     """List the data sets (the same as `unweave data list`).
 

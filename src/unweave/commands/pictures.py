@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unweave.commands.options import Json
+from unweave.commands.score import runs_in
 
 if TYPE_CHECKING:
     from unweave.report.pictures import Picture
     from unweave.training import Run
-
 
 _FORMATS = ("png", "svg")
 
@@ -22,7 +22,7 @@ def show(
     run: Annotated[Path, typer.Argument(help="The folder of a run.")],
     what: Annotated[list[str] | None, typer.Argument(
         help="traversals, reconstructions, samples, kl, losses, histograms, correlations, "
-        "information, responses, importances, categories, clusters, motion, or all; "
+        "information, responses, importances, categories, clusters, noise, seeds, motion, or all; "
         "the usual ones by default.")] = None,
     out: Annotated[Path | None, typer.Option(
         "-o", "--out", help="A file (.png, .svg; .gif, .webp for motion), or a folder for "
@@ -37,6 +37,8 @@ def show(
         "codes; 2 by default, 1 for generators.")] = None,
     factors: Annotated[str | None, typer.Option(
         help="Two factors for the map of responses, as position_x,position_y.")] = None,
+    beside: Annotated[list[Path] | None, typer.Option(
+        help="Another run for the picture of seeds, or a folder of runs; may be repeated.")] = None,
     as_json: Json = False,
 ) -> None:
     """Draw pictures of a run: every figure that the papers show of one.
@@ -62,7 +64,11 @@ def show(
     names = list(PICTURES) if "all" in (what or ()) else asked or [
         name for name, kind in PICTURES.items() if kind.usual]
     trained = load(run)
-    options = {"image": _index(trained, image), "span": span,
+    others = {other.run_id: other for target in beside or () for other in runs_in(target)}
+    others.pop(trained.run_id, None)
+    if others and not asked and "all" not in (what or ()):
+        names.append("seeds")
+    options = {"image": _index(trained, image), "span": span, "beside": list(others.values()),
                "factors": None if factors is None else [f.strip() for f in factors.split(",")]}
     folder = run / "pictures" if out is None else out
     if folder.exists() and not folder.is_dir() and not to_file:

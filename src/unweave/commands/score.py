@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from unweave.training import Run
 
 
-
 def score(
     target: Annotated[Path | None, typer.Argument(
         help="A run folder, a folder of runs, or codes with factors: npz, csv, parquet.")] = None,

@@ -1,8 +1,8 @@
 """Studies of the methods beyond the Gaussian VAE: Kim & Mnih's of InfoGAN, and VaDE.
 
 As in `catalog.py`: functions of data sets and seeds that return runs. Pictures of their runs are
-made by `report/players.py` from runs whose weights were kept (`--weights all`), or by
-`unweave train` with the same settings.
+made by `unweave show` (`noise`, `seeds`, `losses`) from runs whose weights were kept (`--weights
+all`), or that `unweave train` made with the same settings.
 """
 
 from __future__ import annotations

@@ -66,6 +66,10 @@ PICTURES: Mapping[str, Kind] = {
     "categories": Kind(sheets.categories, "classes of categorical latents, decoded and given",
                        "Dupont 2018"),
     "clusters": Kind(sheets.clusters, "draws and members of each cluster", "Jiang et al. 2017"),
+    "noise": Kind(sheets.noise, "codes of images decoded with other noise",
+                  "Kim & Mnih 2018, figure 26"),
+    "seeds": Kind(sheets.seeds, "traversals of several runs below each other",
+                  "Kim & Mnih 2018, figures 25 and 36", usual=False),
     "motion": Kind(motion.motion, "every latent in use, moving", "unweave", usual=False),
 }
 """By name, in the order in which they are drawn."""

@@ -1,14 +1,16 @@
-"""Sheets of images that a run makes: traversals, reconstructions, samples, classes, clusters."""
+"""Sheets of images that a run makes: traversals, samples, noise, seeds, classes, clusters."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from unweave.random import Purpose, numpy_generator
-from unweave.report.pictures.latents import Latents, run_title
+from unweave.report.pictures.latents import UNUSED, Latents, run_title
 from unweave.report.pictures.picture import NoPicture, Sheet
+from unweave.training import Run
 
 _SHARE = "percent: information shared with the factor, of the factor's entropy"
 _OF_GENERATORS = (" A generator's codes have no KL: MI is how much made images tell of a code, at "
@@ -67,6 +69,55 @@ def reconstructions(latents: Latents, *, image: int | str = "typical", span: flo
     return Sheet("reconstructions", "originals, reconstructions and traversals around the first",
                  run_title(run), [images / 255.0, run.reconstruct(images), *walks], labels,
                  footer, breaks=(2,))
+
+
+def noise(latents: Latents, *, num_images: int = 8, num: int = 10) -> Sheet:
+    """Images, and what their codes give with other noise. Kim & Mnih 2018, figures 26, 30, 31.
+
+    Each row begins with an image of the data set; its code is fixed and the noise drawn anew.
+    """
+    run = latents.run
+    if not run.is_generator:
+        raise NoPicture(f"{run.config.method} has no noise beside its codes: infogan and "
+                        "infowgan_gp have it")
+    index = run.dataset.space.draw(num_images, numpy_generator(latents.seed, Purpose.EVALUATION, 1))
+    images = run.dataset.images(index, seed=latents.seed)
+    drawn = run.generator_noise(num, seed=latents.seed)
+    rows = [np.concatenate([image[None] / 255.0, run.decode(np.repeat(code[None], num, axis=0),
+                                                            noise=drawn)])
+            for image, code in zip(images, run.encode(images))]
+    return Sheet("noise", "images, and what their codes give with other noise", run_title(run),
+                 rows, [(f"image {i}", "then its code, noise drawn anew") for i in index],
+                 "First in each row: an image of the data set. Its code is fixed, the noise of a "
+                 "column is the same in all rows.")
+
+
+def seeds(latents: Latents, *, beside: Sequence[Run] = (), span: float | None = None,
+          num: int = 11) -> Sheet:
+    """Traversals of several runs below each other. Kim & Mnih 2018, figures 25, 27 to 29, 35, 36.
+
+    Of each run the latents in use; all of them of a generator. A categorical one walks through
+    its classes.
+    """
+    if not beside:
+        raise NoPicture("there is one run only: name others, or a folder of runs, with --beside "
+                        "(in Python beside=[run, ...])")
+    rows, labels, breaks = [], [], []
+    for own in (latents, *(Latents(run, num=latents.num, seed=latents.seed) for run in beside)):
+        shape = own.run.dataset.image_shape
+        if shape != latents.run.dataset.image_shape:
+            raise NoPicture(f"{own.run.run_id} has images of another shape than "
+                            f"{latents.run.run_id}: choose runs of one data set")
+        breaks.append(len(rows))
+        used = [j for j in own.order if own.run.is_generator or own.nats[j] >= UNUSED]
+        used = used or own.order[:1]
+        rows += list(own.walks(own.start("typical")[0], used, own.span if span is None else span,
+                               num))
+        labels += [(own.name(j), f"seed {own.run.config.seed}, {own.remark(j)}") for j in used]
+    return Sheet("seeds", "traversals of several runs below each other", run_title(latents.run),
+                 rows, labels, "Each row moves one latent of one run; categorical latents (c) walk "
+                 f"through their classes. Sorted by {latents.measure} within a run.",
+                 breaks=tuple(breaks[1:]))
 
 
 def samples(latents: Latents, *, num: int = 66, columns: int = 11) -> Sheet:
