@@ -15,6 +15,7 @@ from unweave.data import (
     factor_walks,
     load_data,
     parse_spec,
+    split_specs,
     table_dataset,
 )
 from unweave.data.dataset import BytePixels
@@ -152,6 +153,21 @@ def test_names() -> None:
 ])
 def test_specs(spec: str, parts: tuple[object, ...]) -> None:
     assert parse_spec(spec) == parts
+
+
+@pytest.mark.parametrize(("text", "specs"), [
+    ("dsprites", ["dsprites"]),
+    ("dsprites, cars3d", ["dsprites", "cars3d"]),
+    ("mnist,size=28", ["mnist,size=28"]),
+    ("mnist:/a/b,size=28,split=all,dsprites", ["mnist:/a/b,size=28,split=all", "dsprites"]),
+    ("npz:a, b.npz,size=32,npz:c.npz", ["npz:a, b.npz,size=32", "npz:c.npz"]),
+])
+def test_several_specs(text: str, specs: list[str]) -> None:
+    assert split_specs(text) == specs
+    with pytest.raises(UserError, match="unknown data set 'nope'"):
+        split_specs("dsprites,nope")
+    with pytest.raises(UserError, match="unknown data set 'size=28'"):
+        split_specs("size=28")
 
 
 def test_absolute_specs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

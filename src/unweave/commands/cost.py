@@ -31,13 +31,14 @@ def cost(
 
     Example: unweave study cost locatello2019 --gpus 8 --price 3.50
     """
+    from unweave.data import split_specs
     from unweave.report.tables import print_records
     from unweave.studies.catalog import find_study, only_methods, only_strengths
     from unweave.studies.cost import H200, cost_of, rates_of_store, read_rates
     from unweave.studies.store import open_store
 
     found = find_study(study)
-    configs = only_methods(found.runs(data=data.split(",") if data else None, seeds=seeds,
+    configs = only_methods(found.runs(data=split_specs(data) if data else None, seeds=seeds,
                                       device="cpu", steps=steps), methods)
     configs = only_strengths(configs, strengths)
     chosen = H200 if rates is None else read_rates(rates)

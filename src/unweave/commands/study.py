@@ -70,6 +70,7 @@ def run(
     """
     from dataclasses import asdict
 
+    from unweave.data import split_specs
     from unweave.report.tables import print_records
     from unweave.studies.catalog import find_study, only_methods, only_strengths
     from unweave.studies.ray_engine import Needs, plan_there, run_on_ray
@@ -84,7 +85,7 @@ def run(
     asked = tuple(metrics.split(",") if metrics else study.metrics)
     check_weights(weights, best, asked)
     check_scores(study, asked)
-    chosen = {"data": data.split(",") if data else None, "seeds": seeds, "device": device,
+    chosen = {"data": split_specs(data) if data else None, "seeds": seeds, "device": device,
               "steps": steps}
     if gpus_per_stack is None and device != "auto":
         gpus_per_stack = 0.0 if device == "cpu" else 1.0

@@ -51,6 +51,7 @@ __all__ = [
     "load_data",
     "parse_spec",
     "save_png",
+    "split_specs",
     "table_dataset",
 ]
 
@@ -120,6 +121,26 @@ def absolute_spec(spec: str) -> str:
     for key, value in sorted(options.items()):
         name += f",{key}={Path(value).expanduser().resolve() if key in files else value}"
     return name
+
+
+def split_specs(text: str) -> list[str]:
+    """Data sets with commas between, each with its options: `dsprites,mnist:FOLDER,size=28` is two.
+
+    A word with `=` is an option of the data set before it, and a comma that no known name follows
+    is part of a file's name. UserError if a data set is unknown.
+    """
+    found: list[str] = []
+    for part in text.split(","):
+        begins = parse_spec(part.strip())[0] in DATASETS
+        if found and not begins and (re.match(r"[A-Za-z_]+=", part) or ":" in found[-1]):
+            found[-1] += f",{part}"
+        else:
+            found.append(part.strip())
+    for spec in found:
+        name = parse_spec(spec)[0]
+        if name not in DATASETS:
+            raise unknown_name("data set", name, DATASETS)
+    return found
 
 
 def parse_spec(spec: str) -> tuple[str, str | None, dict[str, str]]:
