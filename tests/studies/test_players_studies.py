@@ -71,6 +71,8 @@ def test_sheets(runs):
     seeds = picture(game, "seeds", beside=[vade], latents=Latents(game, num=100), num=3)
     assert len(seeds.rows) >= len(game.num_values) + 1
     assert {len(row) for row in seeds.rows} == {3}
+    assert [name.split("  ")[1] for name, _ in seeds.labels][::len(seeds.labels) - 1] == [
+        f"infogan seed {game.config.seed}", f"vade seed {vade.config.seed}"]
     assert seeds.breaks == (len(game.num_values),)
     with Image.open(io.BytesIO(seeds.png())) as drawn:
         assert drawn.size[1] > len(seeds.rows) * 64

@@ -103,8 +103,9 @@ def seeds(latents: Latents, *, beside: Sequence[Run] = (), span: float | None = 
         raise NoPicture("there is one run only: name others, or a folder of runs, with --beside "
                         "(in Python beside=[run, ...])")
     rows, labels, breaks = [], [], []
+    methods = {run.config.method for run in (latents.run, *beside)}
     for own in (latents, *(Latents(run, num=latents.num, seed=latents.seed) for run in beside)):
-        shape = own.run.dataset.image_shape
+        config, shape = own.run.config, own.run.dataset.image_shape
         if shape != latents.run.dataset.image_shape:
             raise NoPicture(f"{own.run.run_id} has images of another shape than "
                             f"{latents.run.run_id}: choose runs of one data set")
@@ -113,10 +114,12 @@ def seeds(latents: Latents, *, beside: Sequence[Run] = (), span: float | None = 
         used = used or own.order[:1]
         rows += list(own.walks(own.start("typical")[0], used, own.span if span is None else span,
                                num))
-        labels += [(own.name(j), f"seed {own.run.config.seed}, {own.remark(j)}") for j in used]
-    return Sheet("seeds", "traversals of several runs below each other", run_title(latents.run),
-                 rows, labels, "Each row moves one latent of one run; categorical latents (c) walk "
-                 f"through their classes. Sorted by {latents.measure} within a run.",
+        which = f"{config.method} " * (len(methods) > 1) + f"seed {config.seed}"
+        labels += [(f"{own.name(j)}  {which}", own.remark(j)) for j in used]
+    return Sheet("seeds", "traversals of several runs below each other",
+                 f"{len(beside) + 1} runs on {latents.run.dataset.name}", rows, labels,
+                 "Each row moves one latent of one run; categorical latents (c) walk through their "
+                 f"classes. Sorted by {latents.measure} within a run.",
                  breaks=tuple(breaks[1:]))
 
 
