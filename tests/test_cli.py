@@ -287,6 +287,17 @@ def test_ctrl_c_says_how_to_go_on(capsys, monkeypatch):
     assert "the same command with --resume goes on" in err
 
 
+def test_ctrl_c_in_a_study_names_no_option_that_it_does_not_have(capsys, monkeypatch, tmp_path):
+    def interrupt(*_args, **_kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("unweave.studies.runner.run_study", interrupt)
+    code, _, err = run(capsys, "study", "run", "quick", "--store", str(tmp_path))
+    assert code == 130
+    assert "the same command goes on" in err
+    assert "--resume" not in err
+
+
 def test_a_full_disk_is_one_sentence(capsys, monkeypatch):
     def full(*_args, **_kwargs):
         raise OSError(28, "No space left on device", "runs/x")

@@ -296,7 +296,7 @@ def main(arguments: list[str] | None = None) -> None:
     except OSError as error:
         if error.errno == errno.ENOSPC:
             _complain(f"no space is left on the disk ({error.filename or 'while writing'}): free "
-                      "some and run the same command with --resume")
+                      f"some and run the same command{_with_resume(arguments)}")
         else:
             _complain(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
         code = 2
@@ -310,9 +310,15 @@ def main(arguments: list[str] | None = None) -> None:
     if code == _INTERRUPTED:  # releases of typer raise, leave or return on Ctrl-C
         if arguments is None:  # a program of its own: a second Ctrl-C would cut its farewell short
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-        _complain("interrupted: what was checkpointed is kept, the same command with --resume "
-                  "goes on")
+        _complain("interrupted: what was checkpointed is kept, the same command"
+                  f"{_with_resume(arguments)} goes on")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _with_resume(arguments: list[str] | None) -> str:
+    """What goes on only if told to: `train`. Studies go on by themselves, others begin again."""
+    words = sys.argv[1:] if arguments is None else arguments
+    return " with --resume" if words[:1] == ["train"] else ""
 
 
 def _as_sentence(message: Warning | str, *_where: object, **_more: object) -> str:

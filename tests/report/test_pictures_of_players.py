@@ -63,6 +63,22 @@ def test_traversals_go_where_the_codes_are(mixture):
     np.testing.assert_allclose(walks[0], mixture.decode(at), atol=1e-6)
 
 
+@pytest.mark.parametrize(("method", "unit"), [("infogan", "nats per image"), ("infowgan_gp", "")])
+def test_losses_of_generators_say_what_is_nats_and_what_a_share(generator, method, unit):
+    curves = {"step": [1, 2], "loss": [3.0, 2.0], "mi": [0.1, 0.2], "mi_category": [0.1, 0.2],
+              "critic_real_right": [0.4, 0.6], "critic_fake_right": [0.5, 0.7]}
+    own = tuple(pair for pair in generator.config.hyper if method != "infogan" or pair[0] != "eta")
+    config = replace(generator.config, method=method, hyper=own)
+    run = replace(generator, curves=curves, config=config)
+    first, *_, share, last = [axes for axes in picture(run, "losses").draw().axes if axes.axison]
+    assert first.get_ylabel() == unit
+    assert share.get_ylabel() == "share of images"
+    assert share.get_ylim() == last.get_ylim()
+    assert share.get_ylim()[1] > 1.0
+    with pytest.raises(NoPicture, match="has no curves"):
+        picture(replace(run, curves={}), "losses")
+
+
 def test_every_picture_of_a_generator(generator):
     found, refused = drawn(generator, NAMES)
     assert set(refused) == {"kl"}

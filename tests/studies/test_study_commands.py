@@ -1,9 +1,11 @@
 """`unweave study` as a user calls it."""
 
 import json
+from pathlib import Path
 
 import pytest
 
+from unweave import load, train
 from unweave.cli import main
 from unweave.studies.store import open_store
 
@@ -51,6 +53,38 @@ def test_a_study_from_start_to_end(tmp_path, capsys):
     assert open_store(store).read_file("stop.json") is not None
     record, = json.loads(call(capsys, "retry", store, "--json").out)
     assert record == {"study": "one", "freed": 0, "missing": 0}
+
+
+def test_kept_runs_become_folders_like_trained_ones(tmp_path, capsys):
+    (tmp_path / "mine.py").write_text(STUDY)
+    store, out = tmp_path / "s", tmp_path / "runs"
+    call(capsys, "run", f"{tmp_path / 'mine.py'}:one", "--store", store, "--seeds", "0,1",
+         "--weights", "all", "--no-details", "--workers", "1", "--device", "cpu")
+    records = json.loads(call(capsys, "unpack", store, "--out", out, "--json").out)
+    assert [record["seed"] for record in records] == [0, 1]
+    folders = [Path(record["run"]) for record in records]
+    assert sorted(p.name for p in out.iterdir()) == sorted(folder.name for folder in folders)
+    again, = train("vae", "dsprites", seeds="1", device="cpu", steps=2, batch_size=4,
+                   num_latents=3, architecture="conv64-small", precision="float32",
+                   out=tmp_path / "own")
+    run = load(folders[1], device="cpu")
+    assert run.config == again.config
+    assert run.curves == again.curves
+    images = run.dataset.images([5, 6])
+    assert (run.encode(images) == again.encode(images)).all()
+    written = (folders[0] / "weights.safetensors").stat().st_mtime_ns
+    call(capsys, "unpack", store, "--out", out)  # what is there stays
+    assert (folders[0] / "weights.safetensors").stat().st_mtime_ns == written
+    one = json.loads(call(capsys, "unpack", store, "--out", tmp_path / "one", "--json",
+                          "--runs", run.run_id).out)
+    assert [Path(record["run"]).name for record in one] == [run.run_id]
+    for arguments, words in (
+            (("--runs", "vae-0"), "unknown run with weights in"),
+            (("--methods", "beta_vae"), "unknown method with weights in"),
+            (("--out", tmp_path / "mine.py"), "is a file: give --out a folder")):
+        assert words in call(capsys, "unpack", store, *arguments, code=2).err
+    call(capsys, "prune", store)
+    assert "kept no weights: run the study with" in call(capsys, "unpack", store, code=2).err
 
 
 def test_bad_calls_are_one_sentence(tmp_path, capsys):

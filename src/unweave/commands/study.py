@@ -1,4 +1,4 @@
-"""`unweave study`: run, status, stop, retry, add, prune, list."""
+"""`unweave study`: run, status, stop, retry, add, prune, unpack, list."""
 
 from __future__ import annotations
 
@@ -227,3 +227,30 @@ def prune(
     number = keep if keep is not None else int(each)
     record = prune_weights(open_store(store), keep=number, best=best, per_cell=each)
     print_records([record], list(record), as_json=as_json)
+
+
+@study_app.command("unpack")
+def unpack(
+    store: StoreHere,
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the runs.")] = Path("runs"),
+    methods: Annotated[str | None, typer.Option(help="Methods, with commas between.")] = None,
+    runs: Annotated[str | None, typer.Option(help="Ids of runs, with commas between.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write runs whose weights were kept as folders, for `show`, `explore`, `score` and `export`.
+
+    Example: unweave study unpack S --methods infogan --out runs
+    """
+    from unweave.report.tables import print_records
+    from unweave.studies.kept import unpack as unpack_now
+    from unweave.studies.store import open_store
+    from unweave.training.folder import read_config
+
+    chosen = [None if words is None else [word.strip() for word in words.split(",")]
+              for words in (methods, runs)]
+    records = []
+    for folder in unpack_now(open_store(store), out, methods=chosen[0], run_ids=chosen[1]):
+        config = read_config(folder)
+        records.append({"run": str(folder), "method": config.method, "data": config.data,
+                        "seed": config.seed})
+    print_records(records, ("run", "method", "data", "seed"), as_json=as_json)

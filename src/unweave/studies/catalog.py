@@ -266,7 +266,8 @@ STUDIES: Mapping[str, Study] = {study.name: study for study in (
            metrics=(*STUDY_METRICS, "elbo", "tc", "wasserstein", "mutual_info_score")),
     _study(kim2018, data=("dsprites", "shapes3d"), seeds="0..9", metrics=("factor_vae", "elbo"),
            convention="paper"),
-    _study(kumar2018, metrics=("beta_vae", "sap", "elbo"), settings={"classifier": "svm"}),
+    _study(kumar2018, metrics=("beta_vae", "sap", "elbo"), convention="paper",
+           settings={"classifier": "svm"}),
     _study(kaddah2020, metrics=("factor_vae", "elbo")),
     _study(hartmann2021, metrics=()),
     # Scores of 15,000 points: the FactorVAE score would encode most of the data set on a CPU.

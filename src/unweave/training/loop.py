@@ -63,7 +63,7 @@ def train_group(jobs: list[Job], dataset: FactorDataset, device: torch.device, l
             raise
         reason = str(error).strip().splitlines()[0]
         raise UserError(f"the GPU failed ({reason}): what was checkpointed is kept, the same "
-                        "command with --resume goes on") from error
+                        "command goes on (`unweave train` with --resume)") from error
     torch.cuda.empty_cache()
     for job in jobs:
         _rewind(job)

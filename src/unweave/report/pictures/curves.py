@@ -14,6 +14,7 @@ from unweave.report.pictures.style import FAINT, INK, PALETTE, new_figure, plain
 from unweave.training import Run
 
 _OF_LATENT = re.compile(r"kl\.(\d+)")
+_SHARE = re.compile(r"_(accuracy|right)$")
 
 
 def kl(run: Run) -> Chart:
@@ -77,6 +78,8 @@ def losses(run: Run) -> Chart:
     """Every term of the objective against the step, each in a panel of its own."""
     terms = {term: np.asarray(values, dtype=float) for term, values in run.curves.items()
              if term != "step" and not re.search(r"\.\d+$", term)}
+    if not terms:
+        raise NoPicture(f"{run.run_id} has no curves")
     return Chart("losses", "every term of the objective during training",
                  lambda: _draw_losses(run, terms))
 
@@ -93,14 +96,24 @@ def _draw_losses(run: Run, terms: dict[str, np.ndarray]) -> Any:
         axes.set_title(term, fontsize=9, loc="left", color=INK)
         axes.set_title(f"{_last(values):.4g}", fontsize=8, loc="right", color=FAINT)
         _to_what_matters(axes, values)
+        if _SHARE.search(term):
+            axes.set_ylim(-0.03, 1.03)
+        if place % columns == 0:
+            axes.set_ylabel(_unit(run, term), fontsize=8, color=INK)
         if place >= len(terms) - columns:
             axes.set_xlabel("step", fontsize=8, color=INK)
             axes.tick_params(labelbottom=True)
     for axes in grid.flat[len(terms):]:
         axes.set_axis_off()
-    for axes in grid[:, 0]:
-        axes.set_ylabel("nats per image", fontsize=8, color=INK)
     return figure
+
+
+def _unit(run: Run, term: str) -> str:
+    if _SHARE.search(term):
+        return "share of images"
+    # What a Wasserstein critic says has no unit, and losses with it have none.
+    return "" if run.config.method == "infowgan_gp" and not term.startswith("mi") else (
+        "nats per image")
 
 
 def _smooth(axes: Any, steps: np.ndarray, values: np.ndarray, colour: str, width: float) -> None:
