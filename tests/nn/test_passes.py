@@ -99,8 +99,10 @@ def test_stack_is_loop_is_vmap_is_cpu_path(name, train):
             logits(*({k: v[m] for k, v in t.items()} for t in (params, by_loop)), x[m], noise[m])
             for m in range(3)])
         mapped = torch.func.vmap(logits)(params, by_vmap, x, noise)
+    # Six layers of the bigger players divide by deviations over a few pixels.
+    limit = 5e-5 if name.endswith("-big") else 2e-5
     for found, after in ((stack, general), (loop, by_loop), (mapped, by_vmap)):
-        torch.testing.assert_close(found, wanted, atol=2e-5, rtol=1e-4)
+        torch.testing.assert_close(found, wanted, atol=limit, rtol=1e-4)
         for key, value in after.items():
             torch.testing.assert_close(value, on_cpu[key], atol=1e-6, rtol=1e-5)
             assert train != torch.equal(value, buffers[key]), key

@@ -110,6 +110,31 @@ def test_general_path_is_twice_differentiable(kind):
     assert torch.autograd.gradgradcheck(lambda *t: getattr(nn, kind)(*t), tensors)
 
 
+def test_stride_1_is_twice_differentiable_and_mapped():
+    draw = torch.Generator().manual_seed(0)
+    x, weight, bias = (torch.randn(shape, generator=draw, dtype=torch.float64, requires_grad=True)
+                       for shape in ((RUNS, 2, 3, 4, 2), (RUNS, 4, 4, 2, 3), (RUNS, 3)))
+    assert torch.autograd.gradcheck(nn.conv_same, (x, weight, bias))
+    assert torch.autograd.gradgradcheck(nn.conv_same, (x, weight, bias))
+    mapped = torch.func.vmap(lambda *t: nn.conv_same(*(v[None] for v in t))[0])(x, weight, bias)
+    torch.testing.assert_close(mapped, nn.conv_same(x, weight, bias))
+
+
+@pytest.mark.parametrize("transform", [torch.func.grad, torch.func.jacrev])
+def test_function_transforms_see_the_same_derivatives(transform):
+    """They take the plain operations, autograd the gradients by hand."""
+    x, weight, bias = (t.detach() for t in case("conv", (4, 4, 4, 1, 2)))
+    again = torch.ones(RUNS, 4, 4, 2, 1, dtype=torch.float64)
+
+    def total(v):
+        h = nn.conv(v, weight, bias, activation="tanh")
+        return nn.conv_transpose(nn.conv_same(h, again), weight[..., :1]).square().sum()
+
+    with layers.path("general"):
+        wanted, = torch.autograd.grad(total(x.requires_grad_()), x)
+        torch.testing.assert_close(transform(total)(x.detach()), wanted)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("kind", KINDS)
 def test_stack_is_loop_is_vmap(kind, dtype):

@@ -1,4 +1,4 @@
-"""The layers' GPU path as operations of autograd: chains of layers, and single layers.
+"""Layers as operations of autograd: chains of layers by GPU kernels, and single layers.
 
 A chain is the unit here, not a layer: the gradient of an activation is applied while the gradient
 of the next layer is computed, activations stay in the layers' own type from end to end, and
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from unweave.nn import gpu
+from unweave.nn import gpu, patches
 from unweave.nn.gpu import Link
 
 _OPERATIONS = {"linear": gpu.product, "conv": gpu.halve, "conv_transpose": gpu.double}
@@ -110,12 +110,20 @@ def _kernel_from(big: Tensor, small: Tensor, size: int) -> Tensor:
     return gpu.kernel_gradient(big, small, like, None)[0]
 
 
-_BILINEAR: dict[str, Callable[[Tensor, Tensor, int], Tensor]] = {
+BILINEAR: dict[str, Callable[[Tensor, Tensor, int], Tensor]] = {
     "conv": lambda a, b, _: gpu.halve(a.contiguous(), b, None),
     "conv_transpose": lambda a, b, _: gpu.double(a.contiguous(), b, None),
     "kernel": lambda a, b, size: _kernel_from(a.contiguous(), b.contiguous(), size),
     "linear": lambda a, b, _: gpu.product(a, b),
+    "patches_conv": lambda a, b, _: patches.halve(a, b),
+    "patches_transpose": lambda a, b, _: patches.double(a, b),
+    "patches_kernel": patches.kernel_gradient,
+    "same": lambda a, b, _: patches.same(a, b),
+    "same_back": lambda a, b, _: patches.same_back(a, b),
+    "same_kernel": patches.same_kernel_gradient,
 }
+"""Layers without bias and activation, and gradients of their kernels, of two arguments and the
+kernel's size: by kernels of ours, and by tensor operations."""
 
 # The gradients of f(a, b) for its two arguments, given that of its result, in the same terms.
 _GRADIENTS: dict[str, tuple[Callable[..., tuple[str, Tensor, Tensor]], ...]] = {
@@ -123,6 +131,15 @@ _GRADIENTS: dict[str, tuple[Callable[..., tuple[str, Tensor, Tensor]], ...]] = {
     "conv_transpose": (lambda a, b, g: ("conv", g, b), lambda a, b, g: ("kernel", g, a)),
     "kernel": (lambda a, b, g: ("conv_transpose", b, g), lambda a, b, g: ("conv", a, g)),
     "linear": (lambda a, b, g: ("linear", g, b.mT), lambda a, b, g: ("linear", a.mT, g)),
+    "patches_conv": (lambda a, b, g: ("patches_transpose", g, b),
+                     lambda a, b, g: ("patches_kernel", a, g)),
+    "patches_transpose": (lambda a, b, g: ("patches_conv", g, b),
+                          lambda a, b, g: ("patches_kernel", g, a)),
+    "patches_kernel": (lambda a, b, g: ("patches_transpose", b, g),
+                       lambda a, b, g: ("patches_conv", a, g)),
+    "same": (lambda a, b, g: ("same_back", g, b), lambda a, b, g: ("same_kernel", a, g)),
+    "same_back": (lambda a, b, g: ("same", g, b), lambda a, b, g: ("same_kernel", g, a)),
+    "same_kernel": (lambda a, b, g: ("same_back", b, g), lambda a, b, g: ("same", a, g)),
 }
 
 
@@ -137,7 +154,7 @@ class _Bilinear(torch.autograd.Function):
         """`size`: of the kernel."""
         ctx.kind, ctx.size = kind, size
         ctx.save_for_backward(a, b)
-        return _BILINEAR[kind](a, b, size)
+        return BILINEAR[kind](a, b, size)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[None, None, Tensor | None, Tensor | None]:

@@ -28,7 +28,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unweave.nn import autograd, cpu, gpu
+from unweave.nn import autograd, cpu, gpu, patches
 from unweave.nn.cpu import LEAK
 from unweave.nn.gpu import Link
 from unweave.types import Float, UserError, unknown_name
@@ -60,12 +60,16 @@ def path(name: str) -> Iterator[None]:
         _path = before
 
 
+def _is_transformed() -> bool:
+    """Function transforms (vmap, jvp) cannot look into the hand-written gradients."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
 def chosen_path(x: Tensor) -> str:
     """The path that a layer with input x takes: one of PATHS but "auto"."""
     if _path != "auto":
         return _path
-    # Function transforms (vmap, jvp) cannot look into the hand-written gradients.
-    if torch._C._functorch.peek_interpreter_stack() is not None:
+    if _is_transformed():
         return "general"
     if x.device.type == "cpu" and x.dtype in cpu.DTYPES:
         return "cpu"
@@ -176,11 +180,7 @@ def conv(
     if _has_derivatives("conv", x, weight):
         y = autograd.differentiable("conv", x, weight) + bias.to(x.dtype)[:, None, None, None]
         return activate(y, activation)
-    runs, batch, height, width, _ = x.shape
-    columns = _unfold(x, weight.shape[1])
-    kernel = weight.to(x.dtype).flatten(1, 3)
-    y = torch.baddbmm(bias.to(x.dtype)[:, None], columns, kernel)
-    y = y.reshape(runs, batch, height // 2, width // 2, weight.shape[-1])
+    y = _by_patches("patches_conv", x, weight) + bias.to(x.dtype)[:, None, None, None]
     return activate(y, activation)
 
 
@@ -208,11 +208,11 @@ def conv_transpose(
     if _has_derivatives("conv_transpose", x, weight):
         y = autograd.differentiable("conv_transpose", x, weight).to(out_dtype)
         return activate(y + bias.to(out_dtype)[:, None, None, None], activation)
-    kernel = weight.to(x.dtype).flatten(1, 3).transpose(1, 2)
-    columns = torch.bmm(x.flatten(1, 3), kernel)
-    columns = columns.reshape(*x.shape[:4], *weight.shape[1:4])
-    y = _fold(columns.to(out_dtype)) + bias.to(out_dtype)[:, None, None, None, :]
-    return activate(y, activation)
+    if out_dtype == x.dtype:
+        y = _by_patches("patches_transpose", x, weight)
+    else:  # patches overlap: added up in the type that is asked for
+        y = patches.double(x, weight.to(x.dtype), out_dtype)
+    return activate(y + bias.to(out_dtype)[:, None, None, None, :], activation)
 
 
 def conv_same(
@@ -229,14 +229,20 @@ def conv_same(
     weights that are learnt is no difference. Tensor operations on every path.
     """
     check_activation(activation)
-    runs, batch, height, width, channels = x.shape
-    padded = F.pad(x, (0, 0, 1, 2, 1, 2))
-    taps = [padded[:, :, i : i + height, j : j + width] for i in range(4) for j in range(4)]
-    columns = torch.stack(taps, dim=-2).reshape(runs, batch * height * width, 16 * channels)
-    y = torch.bmm(columns, weight.to(x.dtype).flatten(1, 3))
+    y = _by_patches("same", x, weight)
     if bias is not None:
-        y = y + bias.to(x.dtype)[:, None]
-    return activate(y.reshape(runs, batch, height, width, weight.shape[-1]), activation)
+        y = y + bias.to(x.dtype)[:, None, None, None]
+    return activate(y, activation)
+
+
+def _by_patches(kind: str, x: Tensor, weight: Tensor) -> Tensor:
+    """A convolution by tensor operations, with gradients by hand where nothing looks into them.
+
+    Torch would take the gradient of every one of the kernel's places by itself.
+    """
+    if _is_transformed():
+        return autograd.BILINEAR[kind](x, weight.to(x.dtype), weight.shape[1])
+    return autograd.differentiable(kind, x, weight)
 
 
 def activate(y: Tensor, activation: str) -> Tensor:
@@ -261,37 +267,3 @@ def _check(grid: Sequence[int], weight: Tensor, *, even: bool) -> None:
     if even and (grid[0] % 2 or grid[1] % 2):
         size = f"{grid[0]}x{grid[1]}"
         raise UserError(f"an image of {size} cannot be halved: height and width must be even")
-
-
-def _unfold(x: Tensor, size: int) -> Tensor:
-    """The patch under every output pixel: `[run, pixel, row * column * channel]`."""
-    runs, batch, height, width, channels = x.shape
-    if size == 4:
-        x = F.pad(x, (0, 0, 1, 1, 1, 1))
-    taps = [x[:, :, i : i + height - 1 : 2, j : j + width - 1 : 2]
-            for i in range(size) for j in range(size)]
-    patches = torch.stack(taps, dim=-2)
-    return patches.reshape(runs, batch * height * width // 4, size * size * channels)
-
-
-def _fold(columns: Tensor) -> Tensor:
-    """Add the patches `[run, batch, height, width, row, column, channel]` up into an image."""
-    runs, batch, height, width, size, _, channels = columns.shape
-    if size == 4:
-        columns = _overlap(_overlap(columns, tap=4, pixel=2), tap=5, pixel=3)
-    y = columns.transpose(3, 4)
-    return y.reshape(runs, batch, 2 * height, 2 * width, channels)
-
-
-def _overlap(taps: Tensor, *, tap: int, pixel: int) -> Tensor:
-    """Four taps along axis `tap` become the two pixels that each small pixel owns.
-
-    The even pixel lies under tap 1 of its own patch and tap 3 of the patch before; the odd one
-    under tap 2 of its own and tap 0 of the patch after.
-    """
-    first, second, third, fourth = taps.unbind(tap)
-    length = first.shape[pixel]
-    zero = torch.zeros_like(first.narrow(pixel, 0, 1))
-    before = torch.cat([zero, fourth.narrow(pixel, 0, length - 1)], dim=pixel)
-    after = torch.cat([first.narrow(pixel, 1, length - 1), zero], dim=pixel)
-    return torch.stack([second + before, third + after], dim=tap)
