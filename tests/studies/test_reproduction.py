@@ -129,7 +129,18 @@ def test_tables_of_papers_from_a_store(tmp_path, command):
                                     (scores | {"elbo.reconstruction": (40.0, 44.0)}).items()])
     said = command("papers.py", store.folder)
     assert "| `factor_vae` 40 | 2 | 0.850 ± 0.071 | 0.82 | 42.0 ± 2.8 | 45 |" in said
-    assert "| `vae` | 2 | 81.0 ± 1.4 | 81.3 | 42.0 ± 2.8 |" in said
-    assert "| `dip_vae_i` 1 | 2 | 70.0 ± 0.0 |  |" in said
+    assert "| `vae` | 2 | 81.0 ± 1.4 | 81.3 | 42.0 ± 2.8 | 1.00 | 1.00 |" in said
+    assert "| `dip_vae_i` 1 | 2 | 70.0 ± 0.0 |  | 42.0 ± 2.8 | 1.00 |  |" in said
     assert "| `dip_vae_i` 50 | 2 | 95.0 ± 7.1 | 98.7, its best |" in said
     assert "| `joint_vae` 30 | 2 | 0.800 ± 0.071 | 0.801 | 0.750 ± 0.071 | 0.792 |" in said
+
+
+def test_the_pages_have_the_released_rows_of_papers(command):
+    """Every row of bench/papers.py stands in a page."""
+    said = command("papers.py", ROOT / "results" / "papers")
+    pages = "\n".join((ROOT / "docs" / name).read_text()
+                      for name in ("reproduction.md", "methods/infowgan_gp.md"))
+    rows = [line for line in said.splitlines() if line.startswith("| `")]
+    assert len(rows) >= 16
+    for row in rows:
+        assert row in pages, row
