@@ -30,6 +30,14 @@ def test_the_grids_are_those_of_the_paper():
     codes = runs_of("infogan_codes", seeds="0")
     assert {(c.num_latents, c["categories"]) for c in codes} == {
         (2, "10"), (3, "10"), (2, "2"), (2, "20")}
+    stable = runs_of("infogan_stability", seeds="0")
+    assert {(c.method, c.data, c.num_latents, c["categories"], c["num_noise"], c.architecture)
+            for c in stable} == {
+        (method, *settings, f"{network}-{table}")
+        for method, network in (("infogan", "infogan"), ("infowgan_gp", "infowgan"))
+        for *settings, table in (("mnist,size=28", 2, "10", 62, "mnist"),
+                                 ("dsprites", 4, "3", 5, "shapes2d"))}
+    assert len(stable) == 6  # InfoGAN with a slower discriminator, too
     for name in OURS[:4]:
         for config in runs_of(name, seeds="0"):
             assert (config.learning_rate, config["beta1"], config["beta2"]) == (1e-3, 0.5, 0.999)

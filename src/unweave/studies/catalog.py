@@ -276,7 +276,7 @@ STUDIES: Mapping[str, Study] = {study.name: study for study in (
     _study(infogan_codes, data=("mnist,size=28",), metrics=("clusters", "mig"),
            convention="paper"),
     _study(infogan_lambda, seeds="0..9", metrics=("beta_vae", "factor_vae"), convention="paper"),
-    _study(infogan_stability, data=("mnist,size=28",), metrics=("clusters",)),
+    _study(infogan_stability, data=("mnist,size=28", "dsprites"), metrics=("clusters",)),
     _study(jiang2017, data=("mnist,size=28,split=all",), seeds="0..9",
            metrics=("clusters", "mig", "sap", "dci", "modularity")),
     _study(quick, seeds="0..1", metrics=("mig", "sap", "modularity")),

@@ -70,7 +70,8 @@ def unpack(store: Store, out: str | Path, *, methods: Collection[str] | None = N
             raise unknown_name(f"method with weights in {store.address}", method, known)
     chosen = [run_id for run_id in held if (run_ids is None or run_id in run_ids)
               and (methods is None or rows[run_id]["method"] in methods)]
-    chosen.sort(key=lambda r: (rows[r]["method"], rows[r]["strength"] or 0.0, rows[r]["seed"]))
+    chosen.sort(key=lambda r: (rows[r]["method"], rows[r]["data"], rows[r]["strength"] or 0.0,
+                               rows[r]["seed"]))
     folders = [Path(out) / run_id for run_id in chosen]
     todo = [run_id for run_id, folder in zip(chosen, folders)
             if not (folder / "run.json").exists()]

@@ -19,12 +19,19 @@ _GAMES = (("infogan", "infogan"), ("infowgan_gp", "infowgan"))
 _RATE = 1e-3
 
 
-def _digits(data: str, methods: Sequence[tuple[str, str]] = _GAMES, **given: Any,
-            ) -> list[RunConfig]:
-    """Runs on MNIST: table 4, two codes, one category of ten values and 62 numbers of noise."""
-    common = {"learning_rate": _RATE, "num_latents": 2} | given
+def _games_on(data: str, methods: Sequence[tuple[str, str]] = _GAMES, **given: Any,
+              ) -> list[RunConfig]:
+    """Runs with the settings that the paper has for digits, or else those for 2D Shapes.
+
+    Digits: table 4, two codes, one category of ten values and 62 numbers of noise. 2D Shapes: table
+    5, four codes, one category of three values and 5 numbers of noise.
+    """
+    digits = data.split(",")[0].split(":")[0].endswith("mnist")
+    usual = {"num_latents": 2} if digits else {"num_latents": 4, "categories": "3", "num_noise": 5}
+    common = {"learning_rate": _RATE} | usual | given
+    table = "mnist" if digits else "shapes2d"
     return [config for method, network in methods
-            for config in plan(method, data, architecture=f"{network}-mnist", **common)]
+            for config in plan(method, data, architecture=f"{network}-{table}", **common)]
 
 
 def _sprites(data: str, network: str, **given: Any) -> list[RunConfig]:
@@ -43,7 +50,7 @@ def infogan_seeds(data: Sequence[str], seeds: Sequence[int], device: str = "auto
         how often the category is the digit.
     Source: Kim & Mnih 2018, appendix H.
     """
-    return [c for name in data for c in _digits(name, seeds=seeds, device=device, steps=steps)]
+    return [c for name in data for c in _games_on(name, seeds=seeds, device=device, steps=steps)]
 
 
 def infogan_codes(data: Sequence[str], seeds: Sequence[int], device: str = "auto",
@@ -58,8 +65,8 @@ def infogan_codes(data: Sequence[str], seeds: Sequence[int], device: str = "auto
     """
     common = {"seeds": seeds, "device": device, "steps": steps, "methods": _GAMES[:1]}
     return [c for name in data for c in (
-        *_digits(name, **common), *_digits(name, **common | {"num_latents": 3}),
-        *_digits(name, **common, categories=["2", "20"]))]
+        *_games_on(name, **common), *_games_on(name, **common | {"num_latents": 3}),
+        *_games_on(name, **common | {"categories": ["2", "20"]}))]
 
 
 def infogan_lambda(data: Sequence[str], seeds: Sequence[int], device: str = "auto",
@@ -81,17 +88,18 @@ def infogan_stability(data: Sequence[str], seeds: Sequence[int], device: str = "
                       steps: int = 100_000) -> list[RunConfig]:
     """The discriminator of InfoGAN beside the critic of InfoWGAN-GP, through training.
 
-    Command: unweave study run infogan_stability --data mnist,size=28 --store S
+    Command: unweave study run infogan_stability --data mnist,size=28,dsprites --store S
     Time: not measured; `unweave study status` says what is left at the pace of your machine.
     Result: curves. InfoGAN's discriminator comes to call everything real (figure 24:
-        critic_fake_right to 0); InfoWGAN-GP's losses settle (figures 32 and 33).
+        critic_fake_right to 0); InfoWGAN-GP's losses settle, on MNIST (figure 32) and on 2D Shapes
+        (figure 33).
     Source: Kim & Mnih 2018, appendix H; with a slower discriminator, which delays it.
     """
     found = []
     for name in data:
         common = {"seeds": seeds, "device": device, "steps": steps}
-        found += _digits(name, **common)
-        found += _digits(name, _GAMES[:1], critic_rate=1e-5, **common)
+        found += _games_on(name, **common)
+        found += _games_on(name, _GAMES[:1], critic_rate=1e-5, **common)
     return found
 
 
