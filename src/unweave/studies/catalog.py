@@ -189,8 +189,9 @@ def kumar2018(data: Sequence[str], seeds: Sequence[int], device: str = "auto",
     Result: table 1 and figure 1 of the paper: scores against reconstruction.
     Source: Kumar et al. 2018, section 3: beta 4 and 60, lambda_od from 1 to 50 with
         lambda_d = 10 lambda_od (DIP-VAE-II: lambda_d = lambda_od), the dense network of Higgins et
-        al. 2017, a one-vs-rest SVM with C = 0.01. The text does not say how long they trained;
-        Higgins et al. used Adagrad, here it is Adam.
+        al. 2017, a one-vs-rest SVM with C = 0.01. The text says neither how long they trained nor
+        how many pairs a point of the score has: here as in Kim & Mnih 2018. Higgins et al. used
+        Adagrad, here it is Adam.
     """
     found = []
     for name in data:

@@ -53,7 +53,8 @@ def stack_bytes(config: RunConfig, image_shape: nn.ImageShape, *, by_kernels: bo
     """About how much memory a run takes in a stack on a GPU, from its shapes.
 
     Weights, two moments, a copy and a gradient; and what layers keep for the way back, nearly
-    twice for the gradients beside them. The plain path keeps every patch of every convolution.
+    twice for the gradients beside them. The plain path has the patches of a convolution, too, as
+    long as it lasts; what it takes was measured when it kept all of them, and is a bound.
     """
     method, hyper = METHODS[config.method], dict(config.hyper)
     sizes = head_and_code(config)
