@@ -1,10 +1,12 @@
 """Pictures of a run: every name draws, says what it shows, and shows what the model makes."""
 
+import copy
 import io
 import json
 import shutil
 import sys
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -117,6 +119,13 @@ def test_correlations_of_codes_that_are_the_factors(run, sprites):
     figure = picture(run, "correlations", latents=known).draw()
     shades = figure.axes[0].images[0].get_array()
     np.testing.assert_allclose(np.abs(shades).max(axis=0), 1.0, atol=1e-6)
+
+
+def test_titles_do_not_tell_where_files_lie(run):
+    dataset = copy.copy(run.dataset)
+    dataset.name = "images:/home/me/faces,size=64"
+    title = picture(replace(run, dataset=dataset), "traversals").title
+    assert title.endswith("on images:faces,size=64")
 
 
 def test_losses_and_kl_show_every_curve(run):

@@ -51,6 +51,7 @@ __all__ = [
     "load_data",
     "parse_spec",
     "save_png",
+    "shown_name",
     "split_specs",
     "table_dataset",
 ]
@@ -153,3 +154,11 @@ def parse_spec(spec: str) -> tuple[str, str | None, dict[str, str]]:
         return spec, None, {}
     pairs = [part.split("=", 1) for part in found[3].split(",")[1:]]
     return found[1], found[2], {key: value.strip() for key, value in pairs}
+
+
+def shown_name(spec: str) -> str:
+    """A data set's name without the folders that lead to its files."""
+    name, file, options = parse_spec(spec)
+    if file is not None:
+        name = f"{name}:{Path(file).name}"
+    return name + "".join(f",{k}={Path(v).name}" for k, v in options.items())

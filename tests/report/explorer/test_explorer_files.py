@@ -28,10 +28,11 @@ from unweave.types import UserError
 pytest.importorskip("fastapi")
 pytest.importorskip("onnx")
 
+from unweave.data import shown_name
 from unweave.report.explorer import vendor
 from unweave.report.explorer.export import MARK, write_export
 from unweave.report.explorer.facts import Album, run_record
-from unweave.report.explorer.listing import Catalogue, NotListed, find_runs, shown_name
+from unweave.report.explorer.listing import Catalogue, NotListed, find_runs
 
 
 @pytest.fixture

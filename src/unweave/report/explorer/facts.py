@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from unweave.data import shown_name
 from unweave.data.dataset import FactorDataset
 from unweave.metrics.arrays import as_labels
 from unweave.random import Purpose, numpy_generator
-from unweave.report.explorer.listing import data_key, shown_name
+from unweave.report.explorer.listing import data_key
 from unweave.report.pictures.latents import Latents
 from unweave.report.sheets import latent_facts
 from unweave.training import Run

@@ -22,7 +22,7 @@ import safetensors.torch
 
 from unweave import nn
 from unweave.config import RunConfig
-from unweave.data import DATASETS, load_data, parse_spec
+from unweave.data import DATASETS, load_data, parse_spec, shown_name
 from unweave.data.dataset import FactorDataset
 from unweave.objectives import METHODS
 from unweave.studies.store import Store, open_store
@@ -242,11 +242,3 @@ def _run_of_store(entry: Listed, data: FactorDataset) -> Run:
 def data_key(spec: str) -> str:
     """A short name for a data set that says nothing about folders of this machine."""
     return hashlib.sha256(spec.encode()).hexdigest()[:12]
-
-
-def shown_name(spec: str) -> str:
-    """A data set's name without the folders that lead to its files."""
-    name, file, options = parse_spec(spec)
-    if file is not None:
-        name = f"{name}:{Path(file).name}"
-    return name + "".join(f",{k}={Path(v).name}" for k, v in options.items())

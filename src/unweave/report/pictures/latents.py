@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch.nn.functional import one_hot
 
+from unweave.data import shown_name
 from unweave.metrics.arrays import as_labels
 from unweave.metrics.information import discretise, entropy, mutual_information
 from unweave.objectives import letters
@@ -242,4 +243,4 @@ def run_title(run: Run) -> str:
     said = [f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in run.config.hyper
             if k == strength or v != known[k].default]
     return (" ".join([run.config.method, *said])
-            + f", seed {run.config.seed}, on {run.dataset.name}")
+            + f", seed {run.config.seed}, on {shown_name(run.dataset.name)}")

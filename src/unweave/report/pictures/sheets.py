@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from unweave.data import shown_name
 from unweave.random import Purpose, numpy_generator
 from unweave.report.pictures.latents import UNUSED, Latents, run_title
 from unweave.report.pictures.picture import NoPicture, Sheet
@@ -58,7 +59,7 @@ def reconstructions(latents: Latents, *, image: int | str = "typical", span: flo
                 else run.dataset.space.checked(int(image))[0])
     images = run.dataset.images(index, seed=latents.seed)
     walks = _walks(latents, images[0], span, num)
-    labels = [("original", run.dataset.name), ("reconstruction", "from the mean code"),
+    labels = [("original", shown_name(run.dataset.name)), ("reconstruction", "from the mean code"),
               *[(latents.name(j), latents.remark(j)) for j in latents.order]]
     footer = (f"Below: traversals around the first original, each latent {latents.extent(span)}, "
               f"sorted by {latents.measure} in nats.")
@@ -117,7 +118,7 @@ def seeds(latents: Latents, *, beside: Sequence[Run] = (), span: float | None = 
         which = f"{config.method} " * (len(methods) > 1) + f"seed {config.seed}"
         labels += [(f"{own.name(j)}  {which}", own.remark(j)) for j in used]
     return Sheet("seeds", "traversals of several runs below each other",
-                 f"{len(beside) + 1} runs on {latents.run.dataset.name}", rows, labels,
+                 f"{len(beside) + 1} runs on {shown_name(latents.run.dataset.name)}", rows, labels,
                  "Each row moves one latent of one run; categorical latents (c) walk through their "
                  f"classes. Sorted by {latents.measure} within a run.",
                  breaks=tuple(breaks[1:]))
