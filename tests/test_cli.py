@@ -296,6 +296,9 @@ def test_ctrl_c_in_a_study_names_no_option_that_it_does_not_have(capsys, monkeyp
     assert code == 130
     assert "the same command goes on" in err
     assert "--resume" not in err
+    monkeypatch.setattr("unweave.report.demo.run_demo", interrupt)
+    code, _, err = run(capsys, "demo", "--out", str(tmp_path / "demo"))
+    assert (code, err.strip()) == (130, "unweave: interrupted")  # it keeps nothing
 
 
 def test_a_full_disk_is_one_sentence(capsys, monkeypatch):

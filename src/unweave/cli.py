@@ -310,15 +310,26 @@ def main(arguments: list[str] | None = None) -> None:
     if code == _INTERRUPTED:  # releases of typer raise, leave or return on Ctrl-C
         if arguments is None:  # a program of its own: a second Ctrl-C would cut its farewell short
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-        _complain("interrupted: what was checkpointed is kept, the same command"
-                  f"{_with_resume(arguments)} goes on")
+        _complain(f"interrupted{_how_to_go_on(arguments)}")
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _with_resume(arguments: list[str] | None) -> str:
-    """What goes on only if told to: `train`. Studies go on by themselves, others begin again."""
+def _first_word(arguments: list[str] | None) -> str:
     words = sys.argv[1:] if arguments is None else arguments
-    return " with --resume" if words[:1] == ["train"] else ""
+    return words[0] if words else ""
+
+
+def _with_resume(arguments: list[str] | None) -> str:
+    """Training goes on if told to, a study by itself."""
+    return " with --resume" if _first_word(arguments) == "train" else ""
+
+
+def _how_to_go_on(arguments: list[str] | None) -> str:
+    """After Ctrl-C: what is kept, of commands that keep something."""
+    if _first_word(arguments) not in ("train", "study"):
+        return ""
+    return (": what was checkpointed is kept, the same command"
+            f"{_with_resume(arguments)} goes on")
 
 
 def _as_sentence(message: Warning | str, *_where: object, **_more: object) -> str:

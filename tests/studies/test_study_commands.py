@@ -80,7 +80,7 @@ def test_kept_runs_become_folders_like_trained_ones(tmp_path, capsys):
     assert [Path(record["run"]).name for record in one] == [run.run_id]
     for arguments, words in (
             (("--runs", "vae-0"), "unknown run with weights in"),
-            (("--methods", "beta_vae"), "unknown method with weights in"),
+            (("--methods", "cc_vae"), "unknown method with weights in"),
             (("--out", tmp_path / "mine.py"), "is a file: give --out a folder")):
         assert words in call(capsys, "unpack", store, *arguments, code=2).err
     call(capsys, "prune", store)

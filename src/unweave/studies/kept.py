@@ -13,6 +13,7 @@ from safetensors.torch import load as read_weights
 
 from unweave.config import FORMAT, RunConfig
 from unweave.data import load_data
+from unweave.objectives import aliases
 from unweave.studies.store import Store
 from unweave.training import folder as files
 from unweave.training.run import Run, choose_device
@@ -66,10 +67,11 @@ def unpack(store: Store, out: str | Path, *, methods: Collection[str] | None = N
             raise unknown_name(f"run with weights in {store.address}", run_id, held)
     known = sorted({rows[run_id]["method"] for run_id in held})
     for method in methods or ():
-        if method not in known:
+        if aliases().get(method, method) not in known:
             raise unknown_name(f"method with weights in {store.address}", method, known)
+    wanted = None if methods is None else {aliases().get(method, method) for method in methods}
     chosen = [run_id for run_id in held if (run_ids is None or run_id in run_ids)
-              and (methods is None or rows[run_id]["method"] in methods)]
+              and (wanted is None or rows[run_id]["method"] in wanted)]
     chosen.sort(key=lambda r: (rows[r]["method"], rows[r]["data"], rows[r]["strength"] or 0.0,
                                rows[r]["seed"]))
     folders = [Path(out) / run_id for run_id in chosen]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from unweave.config import RunConfig
+from unweave.data import parse_spec
 from unweave.training import plan
 
 _GAMES = (("infogan", "infogan"), ("infowgan_gp", "infowgan"))
@@ -26,7 +27,7 @@ def _games_on(data: str, methods: Sequence[tuple[str, str]] = _GAMES, **given: A
     Digits: table 4, two codes, one category of ten values and 62 numbers of noise. 2D Shapes: table
     5, four codes, one category of three values and 5 numbers of noise.
     """
-    digits = data.split(",")[0].split(":")[0].endswith("mnist")
+    digits = parse_spec(data)[0].endswith("mnist")
     usual = {"num_latents": 2} if digits else {"num_latents": 4, "categories": "3", "num_noise": 5}
     common = {"learning_rate": _RATE} | usual | given
     table = "mnist" if digits else "shapes2d"
