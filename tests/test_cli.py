@@ -260,6 +260,18 @@ def test_correlations_of_arrays(capsys, tmp_path):
     assert "must end in .npz" in err
 
 
+@pytest.mark.parametrize(("setting", "advice"), [
+    ("precision=float32", "--precision float32"), ("learning_rate=1e-3", "--learning-rate 1e-3"),
+    ("data=mnist", "--data mnist"), ("log=wandb", "--log wandb"), ("method=vae", "write vae")])
+def test_an_option_given_as_a_letter_is_named(capsys, tmp_path, setting, advice):
+    code, _, err = run(capsys, "train", "beta_vae", "--set", setting, "--out", str(tmp_path / "o"))
+    assert code == 2
+    assert err.startswith("unweave: ")
+    assert err.rstrip().endswith(advice)
+    assert err.count("\n") == 1
+    assert not (tmp_path / "o").exists()
+
+
 def test_pictures_of_a_data_set(capsys, tmp_path):
     code, _, _ = run(capsys, "data", "show", "dsprites", "--out", str(tmp_path / "sheets"))
     assert code == 0

@@ -9,6 +9,7 @@ import errno
 import signal
 import sys
 import warnings
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,8 +61,11 @@ def _options(
         raise _BadUsage("no command was given: `unweave --help` lists them")
 
 
-def _parse_settings(settings: list[str]) -> dict[str, Any]:
-    """`beta=4` to a value, `beta=1,4` to a list of values; the objective checks them."""
+def _parse_settings(settings: list[str], options: Collection[str]) -> dict[str, Any]:
+    """`beta=4` to a value, `beta=1,4` to a list of values; the objective checks them.
+
+    Names in `options` are no letters: the command has options for them.
+    """
     from unweave.types import UserError
 
     found: dict[str, Any] = {}
@@ -70,6 +74,10 @@ def _parse_settings(settings: list[str]) -> dict[str, Any]:
         if not equals or not name or not value:
             raise UserError(f"--set {setting!r} is not understood: write --set beta=4, "
                             "or --set beta=1,4,16 for three runs")
+        if name.strip() in options:
+            flag = "" if name.strip() == "method" else f"--{name.strip().replace('_', '-')} "
+            raise UserError(f"--set {setting!r} sets no letter of the method: {name.strip()} is "
+                            f"an option of its own, write {flag}{value}")
         found[name.strip()] = value.split(",") if "," in value else value
     return found
 
@@ -106,12 +114,14 @@ def train(
     from unweave.training import train as train_now
     from unweave.training.progress import main_terms
 
-    runs = train_now(
-        method, data, seeds=seeds, steps=steps, out=out, device=device, resume=resume,
-        batch_size=batch_size, num_latents=num_latents, learning_rate=learning_rate,
-        architecture=architecture, likelihood=likelihood, init=init, precision=precision,
-        **({} if init_from is None else {"init_from": init_from}),
-        **({} if log is None else {"log": log}), **_parse_settings(settings or []))
+    options = {
+        "seeds": seeds, "steps": steps, "out": out, "device": device, "resume": resume,
+        "batch_size": batch_size, "num_latents": num_latents, "learning_rate": learning_rate,
+        "architecture": architecture, "likelihood": likelihood, "init": init,
+        "precision": precision, "init_from": init_from, "log": log}
+    letters = _parse_settings(settings or [], options | {"method": method, "data": data})
+    runs = train_now(method, data, **{k: v for k, v in options.items() if v is not None},
+                     **letters)
     records = [{"name": run.run_id, "folder": str(run.folder), "status": run.status,
                 "seed": run.config.seed, **dict(run.config.hyper),
                 **{k: run.curves[k][-1] for k in main_terms(run.curves)},
