@@ -151,7 +151,8 @@ class Objective(Layout):
         """`critic_loss` and `critic_accuracy` on the codes of the last pass. Kim & Mnih, alg. 2.
 
         `other` are codes of a second batch, from which the permuted ones are made; without it the
-        same batch serves, as in the runs of the published study.
+        same batch serves, as in the runs of the published study. They must come from the weights
+        that made those of the last pass.
         """
         if self.critic is None:
             raise UserError(f"{self.method} has no critic: its loss is all there is")
@@ -235,7 +236,8 @@ class VAE(nn.Module):
     def critic_loss(self, other: Tensor | None = None) -> tuple[Tensor, Terms]:
         """The critic's loss after `loss`; `other` is a second batch of data, as the paper has it.
 
-        Call it after the step of the model's optimiser, and step the critic's own.
+        With a second batch call it before the step of the model's optimiser: the critic is to
+        compare codes of one encoder, not the encoder before a step with the one after it.
         """
         codes = None
         if other is not None:

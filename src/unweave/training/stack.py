@@ -273,12 +273,13 @@ class Stack:
         if self.in_warmup:
             terms = terms | {"loss": autoencoder_loss(out._replace(nats=None), self._warmup.loss)}
         terms["loss"].sum().backward()
+        shown = self._shown_to_critic(drawn.z.detach()) if self.critic_params else None
         scale = self._rate_scale(now)
         self.optimiser.step(scale)
         if self.prior_params and not self.in_warmup:
             self.prior_optimiser.step(scale)
-        if self.critic_params:
-            terms = terms | self._critic_step(drawn.z.detach())
+        if shown is not None:
+            terms = terms | self._critic_step(*shown)
         return terms
 
     def _rate_scale(self, now: Tensor | int) -> Tensor | None:
@@ -290,15 +291,23 @@ class Stack:
             return None
         return schedule(now - self._warmup.steps, **pick(schedule, self.hyper))
 
-    def _critic_step(self, z: Tensor) -> dict[str, Tensor]:
-        """One update of every run's critic. Kim & Mnih 2018, algorithm 2, its second half."""
-        critic, precision = self.method.critic, self.configs[0].precision
+    def _shown_to_critic(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Codes of q and of the other class, both from before the step of the encoder.
+
+        Kim & Mnih's algorithm 2 as printed encodes the second batch after that step. The critic
+        then learns to tell the encoder's weights before it from those after it, and an encoder that
+        is told to look like the latter runs away from its own codes.
+        """
         other = z
         if self._second_batch:
             with torch.no_grad():  # statistics of normalisation follow the first batch alone
                 other = self._encode(Purpose.CRITIC_BATCH, Purpose.CRITIC_NOISE,
                                      Purpose.CRITIC_OBSERVATION, None)[1].z
-        real, made = critic.samples(z, other, self._uniform(Purpose.PERMUTATION, z.shape[-1]))
+        return self.method.critic.samples(z, other, self._uniform(Purpose.PERMUTATION, z.shape[-1]))
+
+    def _critic_step(self, real: Tensor, made: Tensor) -> dict[str, Tensor]:
+        """One update of every run's critic. Kim & Mnih 2018, algorithm 2, its second half."""
+        critic, precision = self.method.critic, self.configs[0].precision
         weights = self._critic_weights
         terms = critic.loss(nn.critic_logits(weights, real, precision=precision),
                             nn.critic_logits(weights, made, precision=precision))
