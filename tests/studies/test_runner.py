@@ -324,6 +324,17 @@ def test_papers_have_their_networks_and_metrics(name, networks, settings):
     assert "elbo" in study.metrics
 
 
+def test_kaddahs_runs_begin_as_pytorch_does_and_joint_vae_has_a_class_for_each_shape():
+    for data, shapes in (("dsprites", 3), ("shapes3d-render", 4)):
+        runs = STUDIES["kaddah2020"].runs(data=[data], seeds="0")
+        assert len({c.method for c in runs}) == 5
+        assert {c.init for c in runs} == {"pytorch"}
+        (joint,) = [c for c in runs if c.method == "joint_vae"]
+        letters = dict(joint.hyper)
+        assert letters["categories"] == str(shapes)
+        assert letters["c_max_c"] == pytest.approx(np.log(shapes), abs=0.01)
+
+
 def test_a_run_scored_apart_from_its_model_has_the_scores_it_has_beside_it(sprites, tmp_path):
     """Sampled codes, moments and reconstructions travel in a file, for the drawn rows alone."""
     metrics, few = ("mig", "elbo", "tc"), {"seeds": 0, "device": "cpu"}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -214,19 +215,23 @@ def kaddah2020(data: Sequence[str], seeds: Sequence[int], device: str = "auto",
         this size.
     Result: table 2 of the paper: FactorVAE scores and reconstruction on dSprites. On 3D Shapes
         (--data shapes3d, or shapes3d-render) the paper has a first look.
-    Source: Kaddah 2020, section 4: Burgess et al.'s network on dSprites, table 1 on 3D Shapes. The
-        paper prints no strengths: these are ours.
+    Source: Kaddah 2020, section 4: Burgess et al.'s network on dSprites, table 1 on 3D Shapes,
+        weights begun as PyTorch does. The paper prints no strengths: these are ours, and for
+        JointVAE those of Dupont 2018 for dSprites.
     """
     found = []
     for name in data:
         solid = name.startswith("shapes3d")
-        common = {"seeds": seeds, "device": device, "steps": steps,
+        common = {"seeds": seeds, "device": device, "steps": steps, "init": "pytorch",
                   "architecture": "kaddah2020" if solid else "burgess2018"}
+        shapes = 4 if solid else 3  # one category, and the capacity to say which it is
         found += plan("beta_vae", name, beta=4.0, **common)
         found += plan("cc_vae", name, c_max=25.0, gamma=100.0, **common)
         found += plan("factor_vae", name, gamma=20.0, **common)
         found += plan("beta_tcvae", name, beta=6.0, **common)
-        found += plan("joint_vae", name, **common)
+        found += plan("joint_vae", name, gamma_z=150.0, gamma_c=150.0, c_max_z=40.0,
+                      c_max_c=round(math.log(shapes), 2), anneal_steps=300_000.0,
+                      categories=str(shapes), **common)
     return found
 
 
