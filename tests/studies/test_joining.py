@@ -93,6 +93,10 @@ def test_groups_of_cells_are_tested_together():
     off = as_group(made_cells(random, 3, shift=2.0), theirs)
     assert off.place > 0.85
     assert off.p < 0.001
+    once = {cell: [(0, 99.0 if cell[2] == 0.0 else -99.0)] for cell in theirs}
+    often = once | {("dsprites", "vae", 0.0, "mig"): [(seed, 99.0) for seed in range(6)]}
+    assert as_group(often, theirs).place == pytest.approx(1 / 6)  # one cell of six, in both
+    assert as_group(once, theirs).place == pytest.approx(1 / 6)
     with pytest.raises(UserError, match="50 seeds in common, fewer than the 60 of ours"):
         as_group(made_cells(random, 60), theirs)
     with pytest.raises(UserError, match="no cell is in both"):

@@ -79,7 +79,8 @@ def as_group(ours: Cells, theirs: Cells, *, draws: int = 10_000, seed: int = 0) 
 
     Our runs of one seed share their start and their batches whatever the strength, and published
     ones go together too, so cells are not independent (docs/reproduction.md has by how much): whole
-    seeds are drawn for the comparison.
+    seeds are drawn for the comparison. A cell counts once, however many runs of ours it has: those
+    that were in doubt have more.
     """
     cells = sorted(cell for cell in ours if cell in theirs)
     if not cells:
@@ -95,8 +96,8 @@ def as_group(ours: Cells, theirs: Cells, *, draws: int = 10_000, seed: int = 0) 
         held, by_seed = _values(theirs[cell]), dict(theirs[cell])
         found.append(_places(_values(ours[cell]), held))
         known.append(_places(np.array([by_seed[s] for s in common]), held))
-        weights[i, : len(found[-1])] = 1.0
-    place = float(np.concatenate(found).mean())
+        weights[i, : len(found[-1])] = 1.0 / len(found[-1])
+    place = float(np.mean([places.mean() for places in found]))
     random = np.random.default_rng(seed)
     chosen = np.argsort(random.random((draws, len(common))), 1)[:, :most]
     drawn = (np.array(known)[:, chosen] * weights[:, None]).sum((0, 2)) / weights.sum()
