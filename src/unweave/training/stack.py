@@ -306,11 +306,14 @@ class Stack:
         return self.method.critic.samples(z, other, self._uniform(Purpose.PERMUTATION, z.shape[-1]))
 
     def _critic_step(self, real: Tensor, made: Tensor) -> dict[str, Tensor]:
-        """One update of every run's critic. Kim & Mnih 2018, algorithm 2, its second half."""
-        critic, precision = self.method.critic, self.configs[0].precision
-        weights = self._critic_weights
-        terms = critic.loss(nn.critic_logits(weights, real, precision=precision),
-                            nn.critic_logits(weights, made, precision=precision))
+        """One update of every run's critic. Kim & Mnih 2018, algorithm 2, its second half.
+
+        Both classes go through it as one batch: its weights, five million by default, are read
+        once, and their gradients are one product each.
+        """
+        logits = nn.critic_logits(self._critic_weights, torch.cat((real, made), -2),
+                                  precision=self.configs[0].precision)
+        terms = self.method.critic.loss(*logits.split((real.shape[-2], made.shape[-2]), -2))
         terms["critic_loss"].sum().backward()
         self.critic_optimiser.step()
         return terms
