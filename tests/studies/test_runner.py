@@ -324,11 +324,15 @@ def test_papers_have_their_networks_and_metrics(name, networks, settings):
     assert "elbo" in study.metrics
 
 
-def test_kaddahs_runs_begin_as_pytorch_does_and_joint_vae_has_a_class_for_each_shape():
+def test_kaddahs_runs_are_those_that_its_paper_points_to():
+    """Weights as PyTorch begins them; rates and strengths of the programs it names."""
+    rates = {"beta_vae": 5e-4, "annealed_vae": 1e-3, "factor_vae": 1e-4, "beta_tcvae": 5e-4,
+             "joint_vae": 5e-4}
     for data, shapes in (("dsprites", 3), ("shapes3d-render", 4)):
         runs = STUDIES["kaddah2020"].runs(data=[data], seeds="0")
-        assert len({c.method for c in runs}) == 5
+        assert {c.method: c.learning_rate for c in runs} == rates
         assert {c.init for c in runs} == {"pytorch"}
+        assert {c.steps for c in runs} == {30 * 737_280 // 64}  # 30 epochs of dSprites
         (joint,) = [c for c in runs if c.method == "joint_vae"]
         letters = dict(joint.hyper)
         assert letters["categories"] == str(shapes)
