@@ -101,6 +101,17 @@ def test_bad_calls_are_one_sentence(tmp_path, capsys):
     assert "holds no study yet" in call(capsys, "status", tmp_path / "empty", code=2).err
 
 
+def test_data_that_are_missing_leave_no_store_behind(tmp_path, capsys):
+    store = tmp_path / "s"
+    there = "run", "quick", "--store", store, "--device", "cpu"
+    said = call(capsys, *there, "--data", f"dsprites,images:{tmp_path / 'none'}", code=2)
+    assert "none does not exist" in said.err
+    assert not store.exists()
+    open_store(store, create=True)
+    call(capsys, *there, "--data", f"images:{tmp_path / 'none'}", code=2)
+    assert open_store(store).runs() == []
+
+
 def test_the_list(capsys):
     names = {record["name"] for record in json.loads(call(capsys, "list", "--json").out)}
     assert {"locatello2019", "quick"} <= names

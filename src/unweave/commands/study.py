@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -74,7 +74,7 @@ def run(
     from unweave.report.tables import print_records
     from unweave.studies.catalog import find_study, only_methods, only_strengths
     from unweave.studies.ray_engine import Needs, plan_there, run_on_ray
-    from unweave.studies.runner import check_scores, check_weights, run_study
+    from unweave.studies.runner import check_scores, check_weights, data_of, run_study
     from unweave.studies.store import open_store
     from unweave.training.progress import display
     from unweave.types import UserError, unknown_name
@@ -98,7 +98,10 @@ def run(
     else:
         made = study.runs(**chosen)
     configs = only_strengths(only_methods(made, methods), strengths)
-    where = open_store(store, create=True)
+    datasets: dict[str, Any] = {}
+    # Data that cannot be found is said before a store is made. Of a cluster, its nodes have them.
+    where = open_store(store, create=True, before=None if engine == "ray" else (
+        lambda: datasets.update(data_of(configs))))
     with display(None, keep=False) as listener:
         common = {"metrics": asked, "work": work, "weights": weights, "best": best,
                   "most_runs": stack, "details": details, "listener": listener,
@@ -107,7 +110,7 @@ def run(
             outcome = run_on_ray(study, configs, where, address=address, needs=needs, **common)
         else:
             outcome = run_study(study, configs, where, device=device, num_workers=workers, log=log,
-                                **common)
+                                datasets=datasets, **common)
     record = asdict(outcome) | {"failed": len(outcome.failed)}
     print_records([{"study": study.name} | record], ("study", *record), as_json=as_json)
     for run_id, reason in outcome.failed.items():

@@ -16,7 +16,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -166,6 +166,11 @@ def work_folder(store: Store, work: str | Path | None) -> Path:
         return store.folder / "work"
     # The same for every call, so that a killed runner of this machine goes on from its checkpoints.
     return data_folder() / "work" / hashlib.sha256(store.address.encode()).hexdigest()[:16]
+
+
+def data_of(configs: Iterable[RunConfig]) -> dict[str, FactorDataset]:
+    """The data sets of runs by name; one that cannot be loaded is an error."""
+    return {name: load_data(name) for name in dict.fromkeys(config.data for config in configs)}
 
 
 def pieces(configs: list[RunConfig], device: torch.device, datasets: dict[str, FactorDataset],

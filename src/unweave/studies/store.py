@@ -23,7 +23,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -321,11 +321,13 @@ def _linked(temporary: Path, final: Path) -> bool:
     return True
 
 
-def open_store(address: str | Path, *, create: bool = False) -> Store:
+def open_store(address: str | Path, *, create: bool = False,
+               before: Callable[[], object] | None = None) -> Store:
     """The store at a folder or an fsspec address.
 
     `create` makes an empty one where nothing is; without it a missing store is an error, as is one
-    of a later format or a folder that is something else.
+    of a later format or a folder that is something else. `before` is called ahead of making one:
+    what raises there leaves nothing behind.
     """
     import fsspec
 
@@ -340,15 +342,36 @@ def open_store(address: str | Path, *, create: bool = False) -> Store:
         raise UserError(f"{address!r} is not an address of a store ({error}): give a folder, or "
                         "s3://bucket/folder") from None
     store = Store(address, filesystem, root)
-    try:
+    with _reaching(store):
         payload = store.read_file("store.json")
         if payload is None:
             if not create:
                 raise UserError(f"there is no store at {address}: `unweave study run` makes one")
             if store.is_local and Path(root).exists() and any(Path(root).iterdir()):
                 raise UserError(f"{address} is not empty and not a store: give another folder")
+    if payload is None:
+        if before is not None:
+            before()
+        with _reaching(store):
             store.write_file("store.json", json.dumps({"format": FORMAT}).encode())
-            return store
+        return store
+    try:
+        number = json.loads(payload)["format"]
+    except (json.JSONDecodeError, KeyError, TypeError):
+        raise UserError(f"{address}/store.json is damaged: write {{\"format\": {FORMAT}}} into it "
+                        "if this is a store") from None
+    if number > FORMAT:
+        raise UserError(f"{address} was written by a newer unweave (store format {number}, this "
+                        f"version reads up to {FORMAT}): upgrade unweave to read it")
+    return store
+
+
+@contextmanager
+def _reaching(store: Store) -> Iterator[None]:
+    """A sentence for whatever keeps a store from being read or written."""
+    address = store.address
+    try:
+        yield
     except PermissionError:
         raise UserError(f"{address} cannot be read or written: you have no permission "
                         "there") from None
@@ -362,12 +385,3 @@ def open_store(address: str | Path, *, create: bool = False) -> Store:
         raise UserError(f"{address} cannot be reached ({str(error).splitlines()[0]}): check that "
                         "the bucket is there, the credentials, and AWS_ENDPOINT_URL for a server "
                         "other than Amazon's") from None
-    try:
-        number = json.loads(payload)["format"]
-    except (json.JSONDecodeError, KeyError, TypeError):
-        raise UserError(f"{address}/store.json is damaged: write {{\"format\": {FORMAT}}} into it "
-                        "if this is a store") from None
-    if number > FORMAT:
-        raise UserError(f"{address} was written by a newer unweave (store format {number}, this "
-                        f"version reads up to {FORMAT}): upgrade unweave to read it")
-    return store
