@@ -123,6 +123,11 @@ def test_reading_chooses_runs_and_scores(tmp_path):
     assert read_rows(store, convention="paper").scores["mig"].item() == 0.3
     assert read_rows(store, study="two").run_ids.item() == "b"
     assert read_rows(store, source="published").seeds == (7,)
+    store.append("scores", [score | {"run_id": "b", "convention": "paper", "value": 0.4}])
+    only = read_rows(store, study="two")
+    assert (only.convention, only.scores["mig"].item()) == ("paper", 0.4)
+    with pytest.raises(UserError, match="unknown convention 'papr': did you mean 'paper'"):
+        read_rows(store, convention="papr")
     with pytest.raises(UserError, match="unknown study 'three'"):
         read_rows(store, study="three")
     with pytest.raises(UserError, match="drop --source or --study"):

@@ -43,7 +43,8 @@ def analyse(
     source: Annotated[str | None, typer.Option(
         help="unweave or published; your own runs if there are any.")] = None,
     study: Annotated[str | None, typer.Option(help="Runs of one study only.")] = None,
-    convention: Annotated[str, typer.Option(help="study2019 or paper.")] = "study2019",
+    convention: Annotated[str | None, typer.Option(
+        help="study2019 or paper; study2019 if the runs have such scores.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
     as_json: Json = False,
 ) -> None:
@@ -86,7 +87,8 @@ def select(
     source: Annotated[str | None, typer.Option(
         help="unweave or published; your own runs if there are any.")] = None,
     study: Annotated[str | None, typer.Option(help="Runs of one study only.")] = None,
-    convention: Annotated[str, typer.Option(help="study2019 or paper.")] = "study2019",
+    convention: Annotated[str | None, typer.Option(
+        help="study2019 or paper; study2019 if the runs have such scores.")] = None,
     as_json: Json = False,
 ) -> None:
     """Rank runs by scores that need no labels, and say how far to trust that.

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unweave.metrics import CONVENTIONS
 from unweave.studies.store import Store
 from unweave.types import UserError, unknown_name
 
@@ -104,12 +105,13 @@ class Rows:
 
 
 def read_rows(store: Store, *, source: str | None = None, study: str | None = None,
-              convention: str = "study2019", keys: Sequence[str] = KEYS) -> Rows:
+              convention: str | None = None, keys: Sequence[str] = KEYS) -> Rows:
     """The grid of a store's finished runs.
 
     Without `source` it is that of the user's own runs if there are any, otherwise of the published
-    ones. Of several scores of one key that of the convention's own settings counts, then that of
-    the latest version, then of the first evaluation seed.
+    ones; without `convention` scores are those of `study2019` if there are any, otherwise of the
+    one that the runs were scored by. Of several scores of one key that of the convention's own
+    settings counts, then that of the latest version, then of the first evaluation seed.
     """
     with store.connect() as connection:
         runs = connection.execute(
@@ -126,6 +128,7 @@ def read_rows(store: Store, *, source: str | None = None, study: str | None = No
         if not own.any():
             raise UserError(f"{store.address} has no runs that are of the source and of the study "
                             "at once: drop --source or --study")
+        convention = _convention(connection, picked["run_id"], convention)
         scores = _scores(connection, picked["run_id"], keys, convention)
     return replace(_grid(picked, scores, convention), store=store)
 
@@ -138,6 +141,18 @@ def _chosen(runs: dict[str, np.ndarray], column: str, wanted: str | None,
     if wanted not in held:
         raise unknown_name(column, wanted, held)
     return [value == wanted for value in runs[column]]
+
+
+def _convention(connection: Any, run_ids: np.ndarray, wanted: str | None) -> str:
+    if wanted is not None:
+        if wanted not in CONVENTIONS:
+            raise unknown_name("convention", wanted, CONVENTIONS)
+        return wanted
+    mine = set(run_ids.tolist())
+    held = connection.execute("SELECT DISTINCT convention, run_id FROM scores "
+                              "WHERE convention IS NOT NULL").fetchall()
+    found = {convention for convention, run_id in held if run_id in mine}
+    return "study2019" if "study2019" in found or not found else min(found)
 
 
 def _scores(connection: Any, run_ids: np.ndarray, keys: Sequence[str],
