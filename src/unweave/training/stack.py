@@ -23,11 +23,12 @@ from unweave import nn
 from unweave.config import RunConfig, log_every
 from unweave.data.dataset import FactorDataset
 from unweave.data.streaming import Feed
-from unweave.objectives import METHODS, Draw, context, frozen, letters, pick
+from unweave.objectives import METHODS, Draw, context, letters, pick
 from unweave.objectives.mixture import named
 from unweave.objectives.vade import autoencoder_loss
 from unweave.random import Purpose, Streams
 from unweave.training.adam import Adam
+from unweave.training.critic import CodeCritic
 from unweave.training.players import Players
 from unweave.training.warmup import fit_priors, settled, warmup_of
 from unweave.types import Forward, Params
@@ -94,20 +95,13 @@ class Stack:
         if self.prior_params:
             self.prior_optimiser = Adam(self.prior_params, rates, **settings)
             self.optimisers[self.prior_optimiser] = 1
-        self._warmup, self._second_batch = settled(warmup_of(first), self), False
+        self._warmup = settled(warmup_of(first), self)
         self._warmup_scale = torch.tensor([float(warmup_of(c).rate) / c.learning_rate
                                            for c in configs], device=device)
+        self._critic: CodeCritic | None = None
         if self.method.critic is not None:
-            plan = self.method.critic.plan(**pick(self.method.critic.plan, self.hyper))
-            self._second_batch = plan.second_batch
-            self.critic_params = nn.init_critic(size, plan.width, plan.depth, self.streams,
-                                                first.init)
-            self._critic_weights = self.with_gradients(self.critic_params)
-            self.critic_optimiser = Adam(
-                self.critic_params, plan.rate.tolist(), beta1=plan.beta1, beta2=plan.beta2,
-                eps=first.adam_eps,
-                copies=self._copies_of(self.critic_params, self._critic_weights))
-            self.optimisers[self.critic_optimiser] = 1
+            self._critic = CodeCritic(self)
+            self.optimisers[self._critic.optimiser] = 1
         self._feeds = self._make_feeds(dataset) if self.images.is_streamed else {}
         initial = self.method.state(size) if self.method.state is not None else {}
         self.state = {k: v.to(device).expand(len(self.configs), *v.shape).clone()
@@ -169,7 +163,8 @@ class Stack:
             self._drawn[purpose] = block, made.unflatten(0, (_DRAW_AHEAD, len(self)))
         return self._drawn[purpose][1][place]
 
-    def _uniform(self, purpose: Purpose, size: int) -> Tensor:
+    def uniform(self, purpose: Purpose, size: int) -> Tensor:
+        """Uniform numbers of this step, `[M, batch, size]`."""
         batch = self.configs[0].batch_size
         return self.draw(purpose, lambda s, t: s.uniform(purpose, t, batch, size))
 
@@ -182,8 +177,8 @@ class Stack:
         index = self.draw(batch, lambda s, t: self.draw_index(s, batch, t, num))
         return self.images.batch(index, numbers)
 
-    def _encode(self, batch: Purpose, noise: Purpose, observation: Purpose,
-                buffers: Params | None) -> tuple[Tensor, Draw]:
+    def encode_batch(self, batch: Purpose, noise: Purpose, observation: Purpose,
+                     buffers: Params | None) -> tuple[Tensor, Draw]:
         """A batch of images and a draw of its codes, from streams of the given purposes."""
         first = self.configs[0]
         eps = self.draw(
@@ -191,7 +186,7 @@ class Stack:
         x = self.real_images(batch, observation, first.batch_size)
         head = nn.encode_head(self.architecture, self.network, x, precision=first.precision,
                               buffers=buffers, train=True)
-        uniform = self._uniform(Purpose.GUMBEL, self._num_uniform) if self._num_uniform else eps
+        uniform = self.uniform(Purpose.GUMBEL, self._num_uniform) if self._num_uniform else eps
         drawn = self.method.posterior.draw(head, eps, uniform, self.hyper)
         # An autoencoder's decoder sees the means; a variance that nothing holds may be infinite.
         return x, drawn._replace(z=drawn.mu) if self.in_warmup else drawn
@@ -215,8 +210,8 @@ class Stack:
             return draw(Streams(seeds * num), purpose, steps, batch).unflatten(0, (num, -1))
 
         purposes = [Purpose.BATCH]
-        if self.critic_params and self._second_batch:
-            purposes.append(Purpose.CRITIC_BATCH)
+        if self._critic is not None:
+            purposes += self._critic.batches
         return {purpose: self.images.feed(partial(indices, purpose)) for purpose in purposes}
 
     @property
@@ -254,7 +249,8 @@ class Stack:
     def _learn(self) -> dict[str, Tensor]:
         """One update of an encoder and a decoder, and of their critic and prior."""
         first = self.configs[0]
-        x, drawn = self._encode(Purpose.BATCH, Purpose.NOISE, Purpose.OBSERVATION, self.buffers)
+        x, drawn = self.encode_batch(Purpose.BATCH, Purpose.NOISE, Purpose.OBSERVATION,
+                                     self.buffers)
         logits = nn.decode(self.architecture, self.network, drawn.decoder_input(),
                            image_shape=self.image_shape, precision=first.precision,
                            buffers=self.buffers, train=True)
@@ -265,21 +261,21 @@ class Stack:
         facts: dict[str, Any] = {
             "dataset_size": self.dataset_size, "state": self.state, "step": now,
             "prior": {k.removeprefix("prior."): v for k, v in self.prior_params.items()}}
-        if self.critic_params:  # its weights are constants here: the encoder does not move it
-            facts["critic_logits"] = nn.critic_logits(frozen(self._critic_weights), drawn.z,
-                                                      precision=first.precision)
+        if self._critic is not None:
+            facts["critic_logits"] = self._critic.logits(drawn.z)
         asked = {k: facts[k] for k in self._asked}
         terms = self.method.loss(out, **self.loss_letters, **asked)
         if self.in_warmup:
             terms = terms | {"loss": autoencoder_loss(out._replace(nats=None), self._warmup.loss)}
         terms["loss"].sum().backward()
-        shown = self._shown_to_critic(drawn.z.detach()) if self.critic_params else None
+        # Ahead of the encoder's step: its critic is to compare codes of one encoder.
+        samples = () if self._critic is None else self._critic.samples(drawn.z.detach())
         scale = self._rate_scale(now)
         self.optimiser.step(scale)
         if self.prior_params and not self.in_warmup:
             self.prior_optimiser.step(scale)
-        if shown is not None:
-            terms = terms | self._critic_step(*shown)
+        if self._critic is not None:
+            terms = terms | self._critic.learn(*samples)
         return terms
 
     def _rate_scale(self, now: Tensor | int) -> Tensor | None:
@@ -290,33 +286,6 @@ class Stack:
         if schedule is None:
             return None
         return schedule(now - self._warmup.steps, **pick(schedule, self.hyper))
-
-    def _shown_to_critic(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Codes of q and of the other class, both from before the step of the encoder.
-
-        Kim & Mnih's algorithm 2 as printed encodes the second batch after that step. The critic
-        then learns to tell the encoder's weights before it from those after it, and an encoder that
-        is told to look like the latter runs away from its own codes.
-        """
-        other = z
-        if self._second_batch:
-            with torch.no_grad():  # statistics of normalisation follow the first batch alone
-                other = self._encode(Purpose.CRITIC_BATCH, Purpose.CRITIC_NOISE,
-                                     Purpose.CRITIC_OBSERVATION, None)[1].z
-        return self.method.critic.samples(z, other, self._uniform(Purpose.PERMUTATION, z.shape[-1]))
-
-    def _critic_step(self, real: Tensor, made: Tensor) -> dict[str, Tensor]:
-        """One update of every run's critic. Kim & Mnih 2018, algorithm 2, its second half.
-
-        Both classes go through it as one batch: its weights, five million by default, are read
-        once, and their gradients are one product each.
-        """
-        logits = nn.critic_logits(self._critic_weights, torch.cat((real, made), -2),
-                                  precision=self.configs[0].precision)
-        terms = self.method.critic.loss(*logits.split((real.shape[-2], made.shape[-2]), -2))
-        terms["critic_loss"].sum().backward()
-        self.critic_optimiser.step()
-        return terms
 
     def _step_and_sum(self) -> None:
         """A step whose terms are added to the sums behind the next point of the curves."""
