@@ -16,6 +16,7 @@ from small import small_plan, train_small
 from unweave import cli
 from unweave.report.pictures import PICTURES, Latents, NoPicture, options_of, picture
 from unweave.report.pictures.picture import SCALE
+from unweave.report.pictures.sheets import told_apart
 from unweave.training import Run
 from unweave.types import UserError
 
@@ -232,6 +233,17 @@ def test_runs_are_drawn_beside_each_other(capsys, folder, tmp_path):
     assert json.loads(out)[0]["shows"] == "traversals of several runs below each other"
     with Image.open(tmp_path / "s.png") as image:
         assert image.height > 3 * 64  # a row of each at least; a run is not beside itself
+
+
+def test_runs_beside_each_other_are_named_by_what_differs():
+    assert told_apart(small_plan("vae", seeds="0,1")) == ["seed 0", "seed 1"]
+    betas = small_plan("beta_vae", beta=[1.0, 4.0])
+    assert told_apart(betas) == ["beta=1", "beta=4"]
+    assert told_apart(small_plan("beta_vae", beta=[1.0, 4.0], seeds="0,1"))[1::2] == [
+        "beta=1 seed 1", "beta=4 seed 1"]
+    assert told_apart([*betas, *small_plan("vae")]) == [
+        "beta_vae beta=1", "beta_vae beta=4", "vae"]
+    assert told_apart(small_plan("vae") * 2) == ["seed 0", "seed 0"]
 
 
 def test_sheets_do_without_matplotlib(capsys, folder, tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ One pass of the encoder over a sample feeds every picture of a run that is asked
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -240,7 +241,12 @@ class Latents:
 def run_title(run: Run) -> str:
     """`beta_vae beta=4, seed 0, on dsprites`: the strength, and letters other than the default."""
     known, strength = letters(run.config.method), STRENGTHS.get(run.config.method)
-    said = [f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in run.config.hyper
+    said = [letter_text(k, v) for k, v in run.config.hyper
             if k == strength or v != known[k].default]
     return (" ".join([run.config.method, *said])
             + f", seed {run.config.seed}, on {shown_name(run.dataset.name)}")
+
+
+def letter_text(name: str, value: Any) -> str:
+    """`beta=4`."""
+    return f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"

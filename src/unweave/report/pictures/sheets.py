@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from unweave.config import RunConfig
 from unweave.data import shown_name
 from unweave.random import Purpose, numpy_generator
-from unweave.report.pictures.latents import UNUSED, Latents, run_title
+from unweave.report.pictures.latents import UNUSED, Latents, letter_text, run_title
 from unweave.report.pictures.picture import NoPicture, Sheet
 from unweave.training import Run
 
@@ -104,9 +105,10 @@ def seeds(latents: Latents, *, beside: Sequence[Run] = (), span: float | None = 
         raise NoPicture("there is one run only: name others, or a folder of runs, with --beside "
                         "(in Python beside=[run, ...])")
     rows, labels, breaks = [], [], []
-    methods = {run.config.method for run in (latents.run, *beside)}
-    for own in (latents, *(Latents(run, num=latents.num, seed=latents.seed) for run in beside)):
-        config, shape = own.run.config, own.run.dataset.image_shape
+    names = told_apart([run.config for run in (latents.run, *beside)])
+    others = (Latents(run, num=latents.num, seed=latents.seed) for run in beside)
+    for own, which in zip((latents, *others), names):
+        shape = own.run.dataset.image_shape
         if shape != latents.run.dataset.image_shape:
             raise NoPicture(f"{own.run.run_id} has images of another shape than "
                             f"{latents.run.run_id}: choose runs of one data set")
@@ -115,13 +117,31 @@ def seeds(latents: Latents, *, beside: Sequence[Run] = (), span: float | None = 
         used = used or own.order[:1]
         rows += list(own.walks(own.start("typical")[0], used, own.span if span is None else span,
                                num))
-        which = f"{config.method} " * (len(methods) > 1) + f"seed {config.seed}"
         labels += [(f"{own.name(j)}  {which}", own.remark(j)) for j in used]
     return Sheet("seeds", "traversals of several runs below each other",
                  f"{len(beside) + 1} runs on {shown_name(latents.run.dataset.name)}", rows, labels,
                  "Each row moves one latent of one run; categorical latents (c) walk through their "
                  f"classes. Sorted by {latents.measure} within a run.",
                  breaks=tuple(breaks[1:]))
+
+
+def told_apart(configs: Sequence[RunConfig]) -> list[str]:
+    """For each run what the others have otherwise: method, letters, seed; the seed if nothing."""
+    several = len({config.method for config in configs}) > 1
+    seeds = {config.seed for config in configs}
+    values: dict[tuple[str, str], set[Any]] = {}
+    for config in configs:
+        for name, value in config.hyper:
+            values.setdefault((config.method, name), set()).add(value)
+    found = []
+    for config in configs:
+        words = [config.method] if several else []
+        words += [letter_text(name, value) for name, value in config.hyper
+                  if len(values[config.method, name]) > 1]
+        if len(seeds) > 1 or not words:
+            words.append(f"seed {config.seed}")
+        found.append(" ".join(words))
+    return found
 
 
 def samples(latents: Latents, *, num: int = 66, columns: int = 11) -> Sheet:
