@@ -95,6 +95,20 @@ def test_every_picture_of_a_generator(generator):
     assert not np.allclose(np.stack([one, other]), generator.decode(codes))  # noise of their own
 
 
+def test_each_class_is_walked_through_once_in_as_many_rows_as_that_takes(generator):
+    latents = Latents(generator, num=100)
+    start, _ = latents.start("typical")
+    for num, sizes in ((2, [2, 1]), (3, [3]), (11, [3])):
+        sheet = picture(generator, "traversals", latents=latents, num=num)
+        mine = [i for i, (name, _) in enumerate(sheet.labels) if name == "c2"]
+        assert [len(sheet.rows[i]) for i in mine] == sizes
+        codes = np.tile(generator.encode(start[None]), (3, 1))
+        codes[:, 2] = [0, 1, 2]
+        np.testing.assert_allclose(np.concatenate([sheet.rows[i] for i in mine]),
+                                   generator.decode(codes), atol=1e-6)
+        assert all(len(row) == num for i, row in enumerate(sheet.rows) if i not in mine)
+
+
 def test_a_generator_that_is_read_back_has_information(generator):
     latents = Latents(generator, num=200)
     assert latents.measure == "MI"

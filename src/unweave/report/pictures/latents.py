@@ -140,6 +140,14 @@ class Latents:
         return self.run.decode(codes.reshape(-1, len(base))).reshape(
             len(chosen), num, *self.run.dataset.image_shape)
 
+    def at_classes(self, start: np.ndarray | None, j: int, classes: np.ndarray) -> np.ndarray:
+        """Images `[class, h, w, c]` of classes of a categorical latent, all else as in `walks`."""
+        size = len(self.run.num_values)
+        base = (np.zeros(size, np.float32) if start is None else self.run.encode(start[None])[0])
+        codes = np.tile(base, (len(classes), 1))
+        codes[:, j] = classes
+        return self.run.decode(codes)
+
     @property
     def has_own_prior(self) -> bool:
         """Whether the prior has parameters, as a mixture has: it is not N(0, I) then."""

@@ -31,7 +31,7 @@ def traversals(latents: Latents, *, image: int | str = "typical", span: float | 
     """
     start, where = latents.start(image)
     span = latents.span if span is None else span
-    rows = _walks(latents, start, span, num)
+    rows, labels = _walks(latents, start, latents.order, span, num)
     footer = f"Each row moves one latent {latents.extent(span)}; the others stay at {where}."
     if any(latents.run.num_values):
         footer += " Categorical latents (c) walk through their classes."
@@ -40,12 +40,24 @@ def traversals(latents: Latents, *, image: int | str = "typical", span: float | 
     if latents.run.is_generator:
         footer += _OF_GENERATORS
     return Sheet("traversals", f"traversals of the latents, sorted by {latents.measure}",
-                 run_title(latents.run), list(rows),
-                 [(latents.name(j), latents.remark(j)) for j in latents.order], footer)
+                 run_title(latents.run), rows, labels, footer)
 
 
-def _walks(latents: Latents, start: np.ndarray | None, span: float, num: int) -> np.ndarray:
-    return latents.walks(start, latents.order, span, num)
+def _walks(latents: Latents, start: np.ndarray | None, chosen: list[int], span: float, num: int,
+           which: str = "") -> tuple[list[np.ndarray], list[tuple[str, str]]]:
+    """Rows of images and their labels. Of a categorical latent each class is there once, in as many
+    rows as that takes.
+    """
+    rows, labels = [], []
+    moved = [j for j in chosen if not latents.run.num_values[j]]
+    walked = dict(zip(moved, latents.walks(start, moved, span, num) if moved else ()))
+    for j in chosen:
+        classes = np.arange(latents.run.num_values[j])
+        parts = [classes[i:i + num] for i in range(0, len(classes), num)]
+        rows += [walked[j]] if j in walked else [latents.at_classes(start, j, p) for p in parts]
+        labels += [(f"{latents.name(j)}  {which}".rstrip(), latents.remark(j)),
+                   *((latents.name(j), f"classes from {p[0]}") for p in parts[1:])]
+    return rows, labels
 
 
 def reconstructions(latents: Latents, *, image: int | str = "typical", span: float | None = None,
@@ -59,9 +71,9 @@ def reconstructions(latents: Latents, *, image: int | str = "typical", span: flo
     index[0] = (latents.typical if image in ("typical", "zero")
                 else run.dataset.space.checked(int(image))[0])
     images = run.dataset.images(index, seed=latents.seed)
-    walks = _walks(latents, images[0], span, num)
+    walks, names = _walks(latents, images[0], latents.order, span, num)
     labels = [("original", shown_name(run.dataset.name)), ("reconstruction", "from the mean code"),
-              *[(latents.name(j), latents.remark(j)) for j in latents.order]]
+              *names]
     footer = (f"Below: traversals around the first original, each latent {latents.extent(span)}, "
               f"sorted by {latents.measure} in nats.")
     if latents.factor_names:
@@ -105,9 +117,9 @@ def seeds(latents: Latents, *, beside: Sequence[Run] = (), span: float | None = 
         raise NoPicture("there is one run only: name others, or a folder of runs, with --beside "
                         "(in Python beside=[run, ...])")
     rows, labels, breaks = [], [], []
-    names = told_apart([run.config for run in (latents.run, *beside)])
+    apart = told_apart([run.config for run in (latents.run, *beside)])
     others = (Latents(run, num=latents.num, seed=latents.seed) for run in beside)
-    for own, which in zip((latents, *others), names):
+    for own, which in zip((latents, *others), apart):
         shape = own.run.dataset.image_shape
         if shape != latents.run.dataset.image_shape:
             raise NoPicture(f"{own.run.run_id} has images of another shape than "
@@ -115,9 +127,9 @@ def seeds(latents: Latents, *, beside: Sequence[Run] = (), span: float | None = 
         breaks.append(len(rows))
         used = [j for j in own.order if own.run.is_generator or own.nats[j] >= UNUSED]
         used = used or own.order[:1]
-        rows += list(own.walks(own.start("typical")[0], used, own.span if span is None else span,
-                               num))
-        labels += [(f"{own.name(j)}  {which}", own.remark(j)) for j in used]
+        made, names = _walks(own, own.start("typical")[0], used,
+                             own.span if span is None else span, num, which)
+        rows, labels = rows + made, labels + names
     return Sheet("seeds", "traversals of several runs below each other",
                  f"{len(beside) + 1} runs on {shown_name(latents.run.dataset.name)}", rows, labels,
                  "Each row moves one latent of one run; categorical latents (c) walk through their "
