@@ -242,7 +242,7 @@ def test_runs_beside_each_other_are_named_by_what_differs():
     assert told_apart(small_plan("beta_vae", beta=[1.0, 4.0], seeds="0,1"))[1::2] == [
         "beta=1 seed 1", "beta=4 seed 1"]
     assert told_apart([*betas, *small_plan("vae")]) == [
-        "beta_vae beta=1", "beta_vae beta=4", "vae"]
+        "beta_vae beta=1", "beta_vae beta=4", "vae seed 0"]
     assert told_apart(small_plan("vae") * 2) == ["seed 0", "seed 0"]
 
 

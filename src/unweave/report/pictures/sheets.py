@@ -138,7 +138,7 @@ def seeds(latents: Latents, *, beside: Sequence[Run] = (), span: float | None = 
 
 
 def told_apart(configs: Sequence[RunConfig]) -> list[str]:
-    """For each run what the others have otherwise: method, letters, seed; the seed if nothing."""
+    """For each run what the others have otherwise: method, letters, seed; the seed if no letter."""
     several = len({config.method for config in configs}) > 1
     seeds = {config.seed for config in configs}
     values: dict[tuple[str, str], set[Any]] = {}
@@ -147,12 +147,11 @@ def told_apart(configs: Sequence[RunConfig]) -> list[str]:
             values.setdefault((config.method, name), set()).add(value)
     found = []
     for config in configs:
-        words = [config.method] if several else []
-        words += [letter_text(name, value) for name, value in config.hyper
-                  if len(values[config.method, name]) > 1]
+        words = [letter_text(name, value) for name, value in config.hyper
+                 if len(values[config.method, name]) > 1]
         if len(seeds) > 1 or not words:
             words.append(f"seed {config.seed}")
-        found.append(" ".join(words))
+        found.append(" ".join([config.method, *words] if several else words))
     return found
 
 
