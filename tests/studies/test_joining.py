@@ -10,7 +10,7 @@ from unweave.cli import main
 from unweave.studies.catalog import Study
 from unweave.studies.memory import recall, remember
 from unweave.studies.merge import merge
-from unweave.studies.reproduction import agreement, as_group, shares_draws
+from unweave.studies.reproduction import agreement, as_group, shares_draws, trained_alike
 from unweave.studies.store import open_store
 from unweave.training import plan
 from unweave.types import UserError
@@ -23,9 +23,10 @@ def study(source="unweave"):
     return Study("mine", lambda: [], "Runs.", source=source)
 
 
-def fill(folder, seeds, value=0.5, method="beta_vae"):
+def fill(folder, seeds, value=0.5, method="beta_vae", **given):
     store = open_store(folder, create=True)
-    configs = plan(method, "dsprites", seeds=seeds, beta=4.0, device="cpu")
+    given = {"architecture": "conv64-study2019", "beta": 4.0} | given
+    configs = plan(method, "dsprites", seeds=seeds, device="cpu", **given)
     remember(store, study(), configs, ("mig",))
     for config in configs:
         store.append("scores", [{"run_id": config.run_id, "key": "mig", "value": value + 0.01
@@ -37,7 +38,8 @@ def fill(folder, seeds, value=0.5, method="beta_vae"):
         store.write_file(f"weights/{config.run_id}.safetensors", b"x")
         store.append("runs", [{"run_id": config.run_id, "source": "unweave", "status": "done",
                                "data": "dsprites", "method": method, "letter": "beta",
-                               "strength": 4.0, "seed": config.seed}])
+                               "strength": 4.0, "seed": config.seed,
+                               "config": config.to_json()}])
     return store
 
 
@@ -114,15 +116,15 @@ def test_bands_tell_whether_runs_had_the_same_test_points():
     assert not shares_draws([(0, 0.6)])
 
 
-@pytest.mark.parametrize("of_seed", [0.0, 1.0])
-def test_seeds_that_share_something_do_not_count_as_many(of_seed):
+@pytest.mark.parametrize(("num", "of_seed"), [(2, 0.0), (2, 1.0), (6, 1.0), (20, 1.0)])
+def test_seeds_that_share_something_do_not_count_as_many(num, of_seed):
     """A p below a tenth comes in a tenth of the cases, whether cells are independent or not."""
     random = np.random.default_rng(1)
     found = []
-    for _ in range(120):
-        theirs, ours = (made_cells(random, num, of_seed=of_seed) for num in (50, 2))
+    for _ in range(200):
+        theirs, ours = (made_cells(random, some, of_seed=of_seed) for some in (50, num))
         found.append(as_group(ours, theirs, draws=400).p)
-    assert 0.03 < np.mean(np.array(found) < 0.1) < 0.2
+    assert 0.05 < np.mean(np.array(found) < 0.1) < 0.165
 
 
 def test_beside_the_published(tmp_path, capsys):
@@ -149,3 +151,33 @@ def test_beside_the_published(tmp_path, capsys):
         assert leave.value.code == 0
         said = json.loads(capsys.readouterr().out)
         assert said[key] if key else [r["runs"] for r in said] == [3, 0]
+
+
+@pytest.mark.parametrize("given", [{"steps": 2_000}, {"architecture": "conv64"},
+                                   {"learning_rate": 5e-4}, {"beta": 5.0}, {"init": "pytorch"}])
+def test_runs_with_other_settings_are_no_part_of_a_published_cell(tmp_path, capsys, given):
+    """Another study of the same method, at a strength of the same name, is another model."""
+    path = published(tmp_path)
+    store = fill(tmp_path / "s", [0, 1, 2])
+    alone, = agreement(store, [path])
+    fill(tmp_path / "s", [3, 4], value=0.9, **given)
+    assert agreement(store, [path]) == [alone]
+    both, = agreement(store, [path], every=True)
+    assert (both["runs"], both["median"]) == (5, pytest.approx(0.52))
+    with pytest.raises(SystemExit):
+        main(["study", "agreement", str(tmp_path / "s"), "--published", str(path)])
+    assert "Left out: 2 runs with other settings" in capsys.readouterr().out
+    with pytest.raises(UserError, match=r"no run of .* has the settings of the published ones"):
+        agreement(fill(tmp_path / "t", [0], **given), [path])
+
+
+def test_runs_on_other_data_and_in_other_arithmetic_are_the_same_study(tmp_path):
+    """Letters that came after a run was stored have their defaults."""
+    config, = plan("annealed_vae", "smallnorb:folder", seeds=7, c_max=5.0, gamma=1000.0,
+                   device="cpu", precision="bfloat16", architecture="conv64-study2019")
+    record = json.loads(config.to_json())
+    del record["hyper"]["anneal_steps"]
+    assert trained_alike({"config": json.dumps(record)})
+    record["hyper"]["gamma"] = 100.0
+    assert not trained_alike({"config": json.dumps(record)})
+    assert not trained_alike({"config": None})

@@ -34,6 +34,8 @@ def agreement(
     published: Annotated[list[Path], typer.Option(
         help="A csv or JSON of released scores, or a folder of result files.")],
     outside: Annotated[bool, typer.Option(help="Show only what lies outside the band.")] = False,
+    every: Annotated[bool, typer.Option(
+        "--all", help="Also runs with other settings than the published ones.")] = False,
     as_json: Json = False,
 ) -> None:
     """Set medians of your runs beside the published median and its 5 to 95 % band, by cell.
@@ -42,13 +44,19 @@ def agreement(
     """
     from unweave.report.tables import print_records
     from unweave.studies.reproduction import agreement as agreement_now
-    from unweave.studies.reproduction import summary
+    from unweave.studies.reproduction import left_out, summary
     from unweave.studies.store import open_store
 
-    records = agreement_now(open_store(store), published)
+    where = open_store(store)
+    records = agreement_now(where, published, every=every)
+    others = 0 if every else left_out(where)
     shown = [record for record in records if not (outside and record["inside"])]
     if as_json:
-        print(json.dumps({"sentence": summary(records), "cells": shown}, indent=2))
+        print(json.dumps({"sentence": summary(records), "left_out": others, "cells": shown},
+                         indent=2))
         return
     print_records(shown, list(records[0]), as_json=False)
     print(summary(records))
+    if others:
+        print(f"Left out: {others} runs with other settings than the published ones; --all counts "
+              "them, too.")

@@ -4,17 +4,24 @@ A cell is a data set, a method and a strength. For each score the median of our 
 the median of the published ones and the band that holds the middle nine tenths of those, and a
 two-sided Kolmogorov-Smirnov test says how likely runs of one kind would differ as much. `as_group`
 asks the same of several cells together, where each has too few runs of ours to say.
+
+A store may hold runs of other studies, or shorter ones, of the same method and strength: only runs
+with the published settings count (`trained_alike`), unless all are asked for.
 """
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from unweave.config import RunConfig
+from unweave.objectives import complete
+from unweave.studies.catalog import locatello2019
 from unweave.studies.published import CONVENTION, read_published
 from unweave.studies.store import Store
 from unweave.types import UserError
@@ -29,14 +36,24 @@ Cells = dict[Cell, list[tuple[int, float]]]
 """Seed and score of every run of each cell."""
 
 
-def both_sides(store: Store, published: Sequence[str | Path]) -> tuple[Cells, Cells]:
-    """Cells of a store's own runs and of the published ones; those that both have."""
+def both_sides(store: Store, published: Sequence[str | Path], *, every: bool = False,
+               ) -> tuple[Cells, Cells]:
+    """Cells of a store's own runs and of the published ones; those that both have.
+
+    `every` also takes runs that were not trained as the published ones were.
+    """
     released = read_published(published)
     theirs = _cells(released.runs.values(), released.scores)
-    rows = [row for row in store.runs() if row["source"] == "unweave" and row["status"] == "done"]
-    if not rows:
+    own = _finished(store)
+    if not own:
         raise UserError(f"{store.address} has no finished runs of its own to set beside the "
                         "published ones: `unweave study run locatello2019` makes some")
+    rows = own if every else [row for row in own if trained_alike(row)]
+    if not rows:
+        raise UserError(f"no run of {store.address} has the settings of the published ones (such "
+                        "as 300,000 steps, the network conv64-study2019, letters of table 3): "
+                        "`unweave study run locatello2019` makes such runs, --all takes those that "
+                        "are there")
     found = sorted((row for row in store.scores() if row["convention"] == CONVENTION
                     and not json.loads(row["overridden"] or "[]")),
                    key=lambda row: row["written"] or 0.0)
@@ -51,9 +68,38 @@ def both_sides(store: Store, published: Sequence[str | Path]) -> tuple[Cells, Ce
             {cell: theirs[cell] for cell in sorted(ours) if cell in theirs})
 
 
-def agreement(store: Store, published: Sequence[str | Path]) -> list[dict[str, Any]]:
+def left_out(store: Store) -> int:
+    """How many finished runs of a store were trained otherwise than the published ones."""
+    return sum(not trained_alike(row) for row in _finished(store))
+
+
+def trained_alike(row: Mapping[str, Any]) -> bool:
+    """Was the run of this row trained as the published ones were? Arithmetic, seed, data aside."""
+    try:
+        config = RunConfig.from_record(json.loads(row.get("config") or "null"))
+        letters = complete(config.method, dict(config.hyper))
+    except (TypeError, ValueError):
+        return False
+    return config.replace(hyper=letters, **_ASIDE) in _published_settings()
+
+
+_ASIDE = {"seed": 0, "data": "dsprites", "precision": "float32"}
+
+
+@functools.cache
+def _published_settings() -> frozenset[RunConfig]:
+    planned = locatello2019([_ASIDE["data"]], [_ASIDE["seed"]], device="cpu")
+    return frozenset(config.replace(**_ASIDE) for config in planned)
+
+
+def _finished(store: Store) -> list[dict[str, Any]]:
+    return [row for row in store.runs() if row["source"] == "unweave" and row["status"] == "done"]
+
+
+def agreement(store: Store, published: Sequence[str | Path], *, every: bool = False,
+              ) -> list[dict[str, Any]]:
     """A record for each cell and score that both have; `inside` says whether we agree."""
-    ours, theirs = both_sides(store, published)
+    ours, theirs = both_sides(store, published, every=every)
     return [_record(cell, _values(ours[cell]), _values(theirs[cell])) for cell in ours]
 
 
@@ -79,8 +125,9 @@ def as_group(ours: Cells, theirs: Cells, *, draws: int = 10_000, seed: int = 0) 
 
     Our runs of one seed share their start and their batches whatever the strength, and published
     ones go together too, so cells are not independent (docs/reproduction.md has by how much): whole
-    seeds are drawn for the comparison. A cell counts once, however many runs of ours it has: those
-    that were in doubt have more.
+    seeds are drawn for the comparison, and set beside the published ones that were not drawn, as
+    ours are no part of them. A cell counts once, however many runs of ours it has: those that were
+    in doubt have more.
     """
     cells = sorted(cell for cell in ours if cell in theirs)
     if not cells:
@@ -92,16 +139,20 @@ def as_group(ours: Cells, theirs: Cells, *, draws: int = 10_000, seed: int = 0) 
         raise UserError(f"the published runs have {len(common)} seeds in common, fewer than the "
                         f"{most} of ours that they are to be compared with")
     found, known, weights = [], [], np.zeros((len(cells), most))
+    others = np.ones((len(cells), 1, 1))
     for i, cell in enumerate(cells):
         held, by_seed = _values(theirs[cell]), dict(theirs[cell])
         found.append(_places(_values(ours[cell]), held))
         known.append(_places(np.array([by_seed[s] for s in common]), held))
         weights[i, : len(found[-1])] = 1.0 / len(found[-1])
+        # The mean place of n of N runs among the N - n others is this many times as far from 1/2
+        # as among all N, where the n are compared with themselves, too.
+        others[i] = len(held) / max(1, len(held) - len(found[-1]))
     place = float(np.mean([places.mean() for places in found]))
     random = np.random.default_rng(seed)
     chosen = np.argsort(random.random((draws, len(common))), 1)[:, :most]
-    drawn = (np.array(known)[:, chosen] * weights[:, None]).sum((0, 2)) / weights.sum()
-    far = np.abs(drawn - 0.5) >= abs(place - 0.5) - 1e-12
+    away = (np.array(known)[:, chosen] - 0.5) * others * weights[:, None]
+    far = np.abs(away.sum((0, 2)) / weights.sum()) >= abs(place - 0.5) - 1e-12
     return Group(place, float((1 + far.sum()) / (1 + draws)))
 
 
