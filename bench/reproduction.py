@@ -2,12 +2,14 @@
 
     unweave study run locatello2019 --data dsprites --seeds 0,1 --store S
     python bench/reproduction.py S --published dsprites_full.csv.gz
+    python bench/reproduction.py S --published dsprites_full.csv.gz --add factor_vae=0.005
 
 Prints for every score how many cells (a method at a strength) have our median inside the published
 5 to 95 % band, over all and by method, then where our runs lie among the published ones as groups,
 then for every score a table of cells: ours, the published median and its band. A cell outside is
 marked. `--scores` picks some of them. `--figure` draws the same: the dSprites row of the study's
-figure 8, published runs and ours on the same axes.
+figure 8, published runs and ours on the same axes. `--add` says instead where all our runs would
+lie with so much added to a score: how much of a shift a known difference explains.
 """
 
 from __future__ import annotations
@@ -89,6 +91,21 @@ def alike(ours: Cells, theirs: Cells) -> list[str]:
     return lines
 
 
+def added(ours: Cells, theirs: Cells, word: str) -> str:
+    """Where all our runs would lie if a score were higher by as much as `word`, `key=value`, says.
+
+    Without the cells whose published runs had the same test points.
+    """
+    key, _, amount = word.partition("=")
+    own = {cell: runs for cell, runs in ours.items()
+           if cell[3] == key and not shares_draws(theirs[cell])}
+    moved = {cell: [(seed, value + float(amount)) for seed, value in runs]
+             for cell, runs in own.items()}
+    before, after = as_group(own, theirs), as_group(moved, theirs)
+    return (f"{SCORES.get(key, key)}: all methods {before.place:.2f} ({before.p:.2f}), and "
+            f"{after.place:.2f} ({after.p:.2f}) with {amount} added to ours.")
+
+
 def shared_by_seeds(theirs: Cells, key: str) -> str:
     """How much more means over strengths vary between published seeds than of independent runs."""
     found = {}
@@ -167,14 +184,18 @@ def main() -> None:
     parser.add_argument("--published", type=Path, required=True)
     parser.add_argument("--scores", nargs="*", default=list(SCORES))
     parser.add_argument("--figure", type=Path)
+    parser.add_argument("--add", metavar="SCORE=VALUE")
     options = parser.parse_args()
     store = open_store(options.store)
+    ours, theirs = ({cell: runs for cell, runs in side.items() if cell[0] == "dsprites"}
+                    for side in both_sides(store, [options.published]))
+    if options.add:
+        print(added(ours, theirs, options.add))
+        return
     records = [record for record in agreement(store, [options.published])
                if record["score"] in options.scores and record["data"] == "dsprites"]
     scores = [key for key in options.scores if any(r["score"] == key for r in records)]
     print("\n".join(overview(records, scores)) + "\n")
-    ours, theirs = ({cell: runs for cell, runs in side.items() if cell[0] == "dsprites"}
-                    for side in both_sides(store, [options.published]))
     print("\n".join(groups(ours, theirs, scores)) + "\n")
     print(shared_by_seeds(theirs, scores[0]))
     if same := alike(ours, theirs):

@@ -144,3 +144,24 @@ def test_the_pages_have_the_released_rows_of_papers(command):
     assert len(rows) >= 16
     for row in rows:
         assert row in pages, row
+
+
+def test_the_page_has_what_the_published_study_says_of_kim_and_mnih(shared, command):
+    published = shared / "published" / "dsprites_full.csv.gz"
+    said = command("papers.py", ROOT / "results" / "papers", "--published", published)
+    page = (ROOT / "docs" / "reproduction.md").read_text()
+    rows = [line for line in said.splitlines() if line.startswith("| `") and "Locatello" in line]
+    assert len(rows) == 2
+    assert all(row in page for row in rows), rows
+    largest, = re.findall(r"factor_vae` 40, Loc.* of its runs the largest is (.*)\.", said)
+    assert f"Of 10,000 means of ten of those FactorVAEs the largest is {largest}" in page
+
+
+def test_the_page_has_how_much_of_the_shift_votes_explain(store, shared, command):
+    said = command("reproduction.py", RELEASED, "--published",
+                   shared / "published" / "dsprites_full.csv.gz", "--add", "factor_vae=0.005")
+    before, after = re.search(r"methods (\S+ \S+), and (\S+ \S+) with 0.005 added", said).groups()
+    assert before != after
+    page = (ROOT / "docs" / "reproduction.md").read_text()
+    assert f"\n  {before}, the smallest of ten such numbers" in page
+    assert f"with so much added we have {after}\n" in page

@@ -337,6 +337,8 @@ def test_kaddahs_runs_are_those_that_its_paper_points_to():
         letters = dict(joint.hyper)
         assert letters["categories"] == str(shapes)
         assert letters["c_max_c"] == pytest.approx(np.log(shapes), abs=0.01)
+        assert joint.num_latents == 6  # Dupont's, whose category comes on top
+    assert STUDIES["kaddah2020"].convention == "paper"
 
 
 def test_a_run_scored_apart_from_its_model_has_the_scores_it_has_beside_it(sprites, tmp_path):
