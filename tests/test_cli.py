@@ -218,6 +218,22 @@ def test_train_score_and_again(capsys, tmp_path):
     assert {"z0", "z9", "position_x"} <= {r["name"] for r in json.loads(out)}
 
 
+def test_the_table_of_runs_tells_the_letters_that_were_chosen(capsys, tmp_path, monkeypatch):
+    """Of dip_vae_i's letters the strength, and what is not as by default; small numbers in full."""
+    monkeypatch.chdir(tmp_path)  # short names of folders leave room
+    arguments = ["train", "dip_vae_i", "--steps", "1", "--batch-size", "4", "--architecture",
+                 "conv64-small", "--precision", "float32", "--set", "lambda_od=1,0.00002"]
+    code, out, _ = run(capsys, *arguments, "--set", "lambda_d=10", "--out", "a")
+    assert code == 0
+    rows = [line for line in out.splitlines() if "done" in line]
+    assert [re.search(r"lambda_d=\S+ lambda_od=\S+", row).group() for row in rows] == [
+        "lambda_d=10, lambda_od=1", "lambda_d=10, lambda_od=2e-05"]
+    assert "estimate" not in out
+    code, out, _ = run(capsys, *arguments[:2], *arguments[2:-2], "--out", "b", "--json")
+    assert code == 0
+    assert {"lambda_od", "lambda_d", "estimate", "name"} <= set(json.loads(out)[0])
+
+
 def test_udr_of_arrays(capsys, tmp_path):
     rows = np.random.default_rng(0).normal(size=(200, 3))
     noise = np.random.default_rng(1).normal(size=(200, 3))
