@@ -181,4 +181,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from sentences import told
+
+    told(main)

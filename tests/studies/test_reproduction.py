@@ -4,6 +4,7 @@ import importlib.util
 import json
 import math
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -165,3 +166,13 @@ def test_the_page_has_how_much_of_the_shift_votes_explain(store, shared, command
     page = (ROOT / "docs" / "reproduction.md").read_text()
     assert f"\n  {before}, the smallest of ten such numbers" in page
     assert f"with so much added we have {after}\n" in page
+
+
+def test_a_script_tells_a_missing_store_in_a_sentence_and_writes_nothing(tmp_path):
+    ended = subprocess.run([sys.executable, ROOT / "bench" / "release.py", tmp_path / "rows",
+                            tmp_path / "nothing"], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr.strip().endswith(f"there is no store at {tmp_path / 'nothing'}: "
+                                         "`unweave study run` makes one")
+    assert "Traceback" not in ended.stderr
+    assert not any(tmp_path.iterdir())
