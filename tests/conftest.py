@@ -4,6 +4,7 @@ Without a GPU, Triton's interpreter runs the kernels, on tensors of the CPU.
 """
 
 import os
+import signal
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,6 +15,10 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported
 
 import unweave.cli
+
+# A script's background jobs ignore Ctrl-C, and so would the commands that the tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if find_spec("beartype") and find_spec("jaxtyping"):  # `make test` installs both
     from jaxtyping import install_import_hook
