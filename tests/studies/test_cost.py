@@ -1,6 +1,7 @@
 """What a study takes, from rates: sums that can be done by hand."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -27,6 +28,13 @@ def test_rates_are_the_measured_ones():
     assert hours(runs(1)) == pytest.approx(300_000 / 1_496 / 3600 + encode)
     assert H200.of(runs(1, method="beta_tcvae")[0], 12) == pytest.approx(8_000, rel=1e-3)
     assert H200.of(runs(1, method="factor_vae")[0], 64) == pytest.approx(5_920, rel=1e-4)
+    for method, network, num_runs, rate in (
+            ("infogan", "infogan-mnist", 64, 3_092), ("infogan", "infogan-shapes2d", 64, 3_140),
+            ("infogan", "infogan-shapes2d-big", 1, 112), ("infowgan_gp", "infowgan-mnist", 64, 622),
+            ("infowgan_gp", "infowgan-shapes2d", 64, 951),
+            ("infowgan_gp", "infowgan-shapes2d-big", 64, 48.2), ("vade", "jiang2017", 64, 17_841)):
+        config = replace(runs(1)[0], method=method, architecture=network)
+        assert H200.of(config, num_runs) == pytest.approx(rate, rel=1e-4), network
     assert H200.of(runs(1, "cars3d")[0], 128) == pytest.approx(0.77 * 20_478)
     assert H200.of(runs(1, method="beta_tcvae")[0], 128) == pytest.approx(0.93 * 20_478)
 
@@ -50,9 +58,13 @@ def test_own_rates(tmp_path):
     path = tmp_path / "rates.json"
     path.write_text(json.dumps({"steps_per_second": {"1": 100.0}, "encode_seconds": 0}))
     assert hours(runs(10), rates=read_rates(path)) == pytest.approx(10 * 3000 / 3600)
+    path.write_text(json.dumps({"methods": {"vae conv64": {"2": 50, "4": 70}}}))
+    assert read_rates(path).of(runs(1, method="vae")[0], 3) == 60
     for text, words in (("{", "not a JSON"), ('{"speed": 1}', "'speed', which is none of"),
                         ('{"colour": 0}', "colour is 0"), ('{"steps_per_second": {}}', "must be"),
-                        ('{"steps_per_second": {"x": 1}}', "must be names")):
+                        ('{"steps_per_second": {"x": 1}}', "must be names"),
+                        ('{"methods": {"vae": {"x": 1}}}', "methods vae must be names"),
+                        ('{"methods": {"vae": "x"}}', "methods vae is 'x'")):
         path.write_text(text)
         with pytest.raises(UserError, match=words):
             read_rates(path)

@@ -38,8 +38,10 @@ class Rates:
     steps_per_second: Mapping[str, float]
     """Model-steps a second of beta-VAE on one channel, by the number of runs of a stack. Between
     two sizes the rate is interpolated; below the smallest it is taken to fall with the size."""
-    methods: Mapping[str, float] = field(default_factory=dict)
-    """The rate of a method as a share of beta-VAE's; those not named have `other`."""
+    methods: Mapping[str, float | Mapping[str, float]] = field(default_factory=dict)
+    """The rate of a method, or of `method architecture`, as a share of beta-VAE's in a stack of the
+    same size, or a table like `steps_per_second`; those not named have `other`. A step of two
+    players is the generator's."""
     other: float = 1.0
     colour: float = 1.0
     """The rate with three channels as a share of that with one."""
@@ -58,32 +60,47 @@ class Rates:
         known = self.measured.get(f"{method} {config.data}")
         if known is not None:
             return known
-        share = self.methods.get(method, 1.0 if method in ("vae", "beta_vae") else self.other)
+        share = self.methods.get(f"{method} {config.architecture}", self.methods.get(
+            method, 1.0 if method in ("vae", "beta_vae") else self.other))
+        rate = (_by_size(share, num_runs) if isinstance(share, Mapping)
+                else share * _by_size(self.steps_per_second, num_runs))
         grey = config.data.partition(":")[0] in ONE_CHANNEL
-        return self._by_size(num_runs) * share * (1.0 if grey else self.colour)
+        return rate * (1.0 if grey else self.colour)
 
-    def _by_size(self, num_runs: int) -> float:
-        points = sorted((int(size), rate) for size, rate in self.steps_per_second.items())
-        if num_runs <= points[0][0]:
-            return points[0][1] * num_runs / points[0][0]
-        for (low, slow), (high, fast) in pairwise(points):
-            if num_runs <= high:
-                return slow + (fast - slow) * (num_runs - low) / (high - low)
-        return points[-1][1]
+
+def _by_size(table: Mapping[str, float], num_runs: int) -> float:
+    points = sorted((int(size), rate) for size, rate in table.items())
+    if num_runs <= points[0][0]:
+        return points[0][1] * num_runs / points[0][0]
+    for (low, slow), (high, fast) in pairwise(points):
+        if num_runs <= high:
+            return slow + (fast - slow) * (num_runs - low) / (high - low)
+    return points[-1][1]
 
 
 H200 = Rates(
     name="NVIDIA H200",
     source="bench/gpu.py (stacks of 128, 36 and 1 beta-VAEs: 20,478, 15,912 and 1,496 model-steps "
            "a second, 64 FactorVAEs: 5,920, colours 77 %, other methods 93 to 100 %; 737,280 "
-           "images encoded by 36 models in 7.4 s), a study's 12 beta-TCVAEs (8,000), and "
-           "bench/metrics.py --study (scores of a run: 35 s of a core, without intervals, floors "
-           "and ceilings 10 s)",
+           "images encoded by 36 models in 7.4 s), a study's 12 beta-TCVAEs (8,000), bench/gans.py "
+           "(64 InfoGANs and InfoWGAN-GPs on MNIST 3,092 and 622, on dSprites 3,140 and 951, 8 of "
+           "the bigger network 243 and 48), bench/vade.py (64 VaDEs 17,841), and bench/metrics.py "
+           "--study (scores of a run: 35 s of a core, without intervals, floors and ceilings 10 s)",
     # 8,000 with 12 runs of beta-TCVAE (conv64-study2019, while others were scored), whose share
     # of beta-VAE's rate is 0.93.
     steps_per_second={"1": 1_496.0, "12": 8_600.0, "36": 15_912.0, "128": 20_478.0},
-    # 5,920 with 64 runs, where beta-VAE has 17,302 between the two sizes.
-    methods={"factor_vae": 5_920.0 / 17_301.7},
+    # With 64 runs, where beta-VAE has 17,301.7 between the two sizes. The bigger networks of the
+    # games fill the GPU with a few runs, so they have tables.
+    methods={
+        "factor_vae": 5_920.0 / 17_301.7,
+        "infogan": 3_092.0 / 17_301.7,
+        "infogan infogan-shapes2d": 3_140.0 / 17_301.7,
+        "infogan infogan-shapes2d-big": {"1": 112.0, "8": 243.0},
+        "infowgan_gp": 622.0 / 17_301.7,
+        "infowgan_gp infowgan-shapes2d": 951.0 / 17_301.7,
+        "infowgan_gp infowgan-shapes2d-big": {"1": 22.7, "8": 48.2},
+        "vade jiang2017": 17_841.0 / 17_301.7,
+    },
     other=0.93, colour=0.77, encode_seconds=7.4 / 36, score_seconds=35.0)
 """The papers' network, batch 64, bfloat16."""
 
@@ -150,17 +167,23 @@ def read_rates(path: str | Path) -> Rates:
         odd = sorted(set(record) - set(names))[:1] if isinstance(record, dict) else ["no object"]
         raise UserError(f"{path} has {odd[0]!r}, which is none of {', '.join(names)}")
     held = asdict(H200) | {"name": str(path), "source": str(path)} | record
-    tables = ("steps_per_second", "methods", "measured")
-    for k in tables:
-        if not isinstance(held[k], dict) or (k == "steps_per_second" and (
-                not held[k] or not all(size.isdigit() and int(size) for size in held[k]))):
-            raise UserError(f"{path}: {k} must be names and numbers, as in "
-                            '{"steps_per_second": {"36": 15990, "128": 20434}}')
-        held[k] = {name: _number(path, f"{k} {name}", value) for name, value in held[k].items()}
+    for k in ("steps_per_second", "methods", "measured"):
+        held[k] = _table(path, k, held[k], sizes=k == "steps_per_second")
     for k in ("other", "colour", "encode_seconds", "score_seconds", "most_runs"):
         held[k] = _number(path, k, held[k], zero=k.endswith("_seconds"))
     return Rates(**held | {"most_runs": int(held["most_runs"]), "name": str(held["name"]),
                            "source": str(held["source"])})
+
+
+def _table(path: str | Path, name: str, held: Any, *, sizes: bool) -> dict[str, Any]:
+    """Numbers by name, or by the size of a stack; methods may have a table of sizes each."""
+    if not isinstance(held, dict) or (sizes and (
+            not held or not all(size.isdigit() and int(size) for size in held))):
+        raise UserError(f"{path}: {name} must be names and numbers, as in "
+                        '{"steps_per_second": {"36": 15990, "128": 20434}}')
+    return {k: _table(path, f"{name} {k}", value, sizes=True)
+            if name == "methods" and isinstance(value, dict)
+            else _number(path, f"{name} {k}", value) for k, value in held.items()}
 
 
 def _number(path: str | Path, name: str, value: Any, *, zero: bool = False) -> float:
