@@ -18,6 +18,7 @@ CPU = torch.device("cpu")
 SMALL_CRITIC = small_letters("factor_vae")
 VARIANTS = [(method, small_letters(method)) for method in METHODS] + [
     ("factor_vae", SMALL_CRITIC | {"convention": "study2019"}),
+    ("factor_vae", SMALL_CRITIC | {"convention": "printed"}),
     ("dip_vae_i", {"estimate": "running"}),
     ("beta_tcvae", {"sampling": "stratified"}),
     ("joint_vae", {"categories": "3,2"}),

@@ -172,7 +172,9 @@ def test_plans_say_what_the_trainer_needs():
     hyper = dict(complete("factor_vae", {"critic_rate": 1e-5, "critic_width": 50}))
     method = METHODS["factor_vae"]
     plan = method.critic.plan(**pick(method.critic.plan, hyper))
-    assert plan == (1e-5, 0.5, 0.9, 50, 6, True)
+    assert plan == (1e-5, 0.5, 0.9, 50, 6, True, False)
+    hyper["convention"] = "printed"
+    assert method.critic.plan(**pick(method.critic.plan, hyper)) == plan._replace(after_step=True)
     hyper["convention"] = "study2019"
     assert not method.critic.plan(**pick(method.critic.plan, hyper)).second_batch
     for name in ("aae", "factor_vae_prior"):

@@ -48,6 +48,17 @@ def test_the_vaes_step_does_not_move_the_critic(method, letters, sprites):
             assert torch.equal(strong[name], weak[name]), name
 
 
+def test_as_printed_the_second_batch_is_encoded_after_the_vaes_step(sprites):
+    given = {"convention": "printed", "gamma": 0.0}
+    _, far, _ = after_one_step(sprites, "factor_vae", learning_rate=0.5, **given)
+    _, near, _ = after_one_step(sprites, "factor_vae", learning_rate=1e-12, **given)
+    _, paper, _ = after_one_step(sprites, "factor_vae", learning_rate=1e-12, gamma=0.0)
+    critic = [name for name in paper if "critic." in name]
+    assert any(not torch.equal(far[name], near[name]) for name in critic)
+    # Where the step is none, after it is before it.
+    assert all(torch.allclose(near[name], paper[name], atol=1e-7) for name in critic)
+
+
 def test_the_paper_takes_a_second_batch(sprites):
     _, paper, _ = after_one_step(sprites, "factor_vae", convention="paper")
     _, study, _ = after_one_step(sprites, "factor_vae", convention="study2019")

@@ -13,7 +13,8 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a G
 
 BEYOND = ("vade", "infogan", "infowgan_gp")
 VARIANTS = [(name, small_letters(name) if name in BEYOND else {}) for name in METHODS] + [
-    ("factor_vae", {"convention": "study2019"}), ("beta_tcvae", {"sampling": "stratified"}),
+    ("factor_vae", {"convention": "study2019"}), ("factor_vae", {"convention": "printed"}),
+    ("beta_tcvae", {"sampling": "stratified"}),
     ("dip_vae_i", {"estimate": "running"}), ("beta_vae", {"architecture": "kaddah2020"}),
     ("infogan", small_letters("infogan") | {"architecture": "infogan-shapes2d"}),
     ("infowgan_gp", small_letters("infowgan_gp") | {"architecture": "infowgan-shapes2d"})]

@@ -32,6 +32,8 @@ class CriticPlan(NamedTuple):
     depth: int
     second_batch: bool
     """Whether the codes of the other class are made from a batch of their own."""
+    after_step: bool = False
+    """Whether that batch is encoded by the weights after the step, not by those before it."""
 
 
 @dataclass(frozen=True)
@@ -119,15 +121,16 @@ def permutation_plan(
     critic_beta2: Decay = 0.9,
     critic_width: Count = 1000,
     critic_depth: Count = 6,
-    convention: Literal["paper", "study2019"] = "paper",
+    convention: Literal["paper", "printed", "study2019"] = "paper",
 ) -> CriticPlan:
     """A critic against permuted codes: `prior_plan`'s letters, and `convention`.
 
-    `paper`: the permuted codes come from a second batch (algorithm 2). `study2019`: from the same
-    batch, and the run makes half the updates (`factor_updates`).
+    `paper`: the permuted codes come from a second batch (algorithm 2), encoded by the weights that
+    encoded the first. `printed`: after the step, as algorithm 2 has it line by line. `study2019`:
+    from the same batch, and the run makes half the updates (`factor_updates`).
     """
     return CriticPlan(critic_rate, critic_beta1, critic_beta2, critic_width, critic_depth,
-                      second_batch=convention == "paper")
+                      second_batch=convention != "study2019", after_step=convention == "printed")
 
 
 def factor_updates(steps: int, hyper: Mapping[str, Any]) -> int:

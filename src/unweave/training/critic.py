@@ -47,13 +47,18 @@ class CodeCritic:
         return nn.critic_logits(frozen(self._weights), z,
                                 precision=self.stack.configs[0].precision)
 
-    def samples(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Codes of q and of the other class, both from before the step of the encoder.
+    @property
+    def looks_after_step(self) -> bool:
+        """Whether `samples` are asked for after the step of the encoder, not before it.
 
-        Kim & Mnih's algorithm 2 as printed encodes the second batch after that step. The critic
-        then learns to tell the encoder's weights before it from those after it, and an encoder that
-        is told to look like the latter runs away from its own codes.
+        Kim & Mnih's algorithm 2 as printed. The critic then learns to tell the encoder's weights
+        before the step from those after it, and an encoder that is told to look like the latter
+        runs away from its own codes: so it is a convention by name, not the default.
         """
+        return self._plan.after_step
+
+    def samples(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Codes of q and of the other class; those of a second batch by the weights of now."""
         stack, other = self.stack, z
         if self._plan.second_batch:
             with torch.no_grad():  # statistics of normalisation follow the first batch alone

@@ -268,14 +268,15 @@ class Stack:
         if self.in_warmup:
             terms = terms | {"loss": autoencoder_loss(out._replace(nats=None), self._warmup.loss)}
         terms["loss"].sum().backward()
+        critic, z = self._critic, drawn.z.detach()
         # Ahead of the encoder's step: its critic is to compare codes of one encoder.
-        samples = () if self._critic is None else self._critic.samples(drawn.z.detach())
+        early = critic.samples(z) if critic is not None and not critic.looks_after_step else ()
         scale = self._rate_scale(now)
         self.optimiser.step(scale)
         if self.prior_params and not self.in_warmup:
             self.prior_optimiser.step(scale)
-        if self._critic is not None:
-            terms = terms | self._critic.learn(*samples)
+        if critic is not None:
+            terms = terms | critic.learn(*(early or critic.samples(z)))
         return terms
 
     def _rate_scale(self, now: Tensor | int) -> Tensor | None:
