@@ -77,6 +77,27 @@ def test_every_run_has_its_rows(done):
     assert len(recall(store, "tiny")["runs"]) == 4
 
 
+def test_what_is_scored_while_a_stack_trains_is_counted_at_once(done, tmp_path, monkeypatch):
+    _, sprites = done
+    monkeypatch.setattr(runner, "_LOOK_EVERY", -1.0)
+    store, heard = open_store(tmp_path / "s", create=True), []
+
+    def listen(report):
+        heard.append((report.label, report.step))
+        if ("all runs", 1) not in heard and heard.count(("all runs", 0)) == 2:  # the second trains
+            until = time.monotonic() + 60.0
+            while not store.files("runs") and time.monotonic() < until:
+                time.sleep(0.05)
+            time.sleep(0.5)  # the row is there a moment before its process has answered
+
+    configs = STUDY.runs(seeds="0")
+    run_study(STUDY, configs, store, device="cpu", num_workers=1, details=False, weights="none",
+              datasets={"sprites": sprites}, say=lambda line: None, listener=listen, most_runs=1)
+    trained = [i for i, (label, step) in enumerate(heard)
+               if label != "all runs" and step == configs[0].steps]
+    assert heard.index(("all runs", 1)) < trained[-1]
+
+
 def test_a_second_call_does_nothing_and_more_seeds_add_their_runs(done, tmp_path):
     store, sprites = done
     again = run_study(STUDY, STUDY.runs(), store, device="cpu", datasets={"sprites": sprites})
@@ -104,7 +125,7 @@ def test_runs_that_another_has_claimed_are_left_to_it(done, tmp_path):
 def test_stop_keeps_what_is_there(done, tmp_path, monkeypatch):
     finished, sprites = done
     store = open_store(tmp_path / "s", create=True)
-    monkeypatch.setattr(runner, "watching", lambda store, listener, began: _stopping())
+    monkeypatch.setattr(runner, "watching", lambda store, listener, began, also: _stopping())
 
     def _stopping():
         def listen(report):

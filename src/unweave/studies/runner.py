@@ -47,6 +47,7 @@ RUNS_ON_CPU = 4
 """Of a stack on a CPU, where a larger one is no faster: rows come sooner, runners share better."""
 
 _STACKS_AHEAD = 2  # trained but not yet scored, at most: codes take memory
+_LOOK_EVERY = 2.0  # seconds of training between looks at what else has happened
 
 
 class StopRequested(Exception):
@@ -85,6 +86,15 @@ def run_study(study: Study, configs: Sequence[RunConfig], store: Store, *,
         tally = Tally(store, runner.owner, len(todo), outcome, listener=listener, say=say)
         tally.begin(study.name, f"on {where}")
         waiting: list[dict[Future, ScoreJob]] = []
+
+        def collect() -> None:
+            _collect(waiting.pop(0), runner, tally)
+            keep_best(store, weights, best)
+
+        def collect_scored() -> None:
+            while waiting and all(future.done() for future in waiting[0]):
+                collect()
+
         try:
             for piece in pieces(todo, where, known, most_runs):
                 mine = taken(runner, piece)
@@ -93,13 +103,13 @@ def run_study(study: Study, configs: Sequence[RunConfig], store: Store, *,
                     continue
                 jobs = _train_and_encode(study, mine, store, folder, metrics, where, weights,
                                          details, known,
-                                         watching(store, listener, tally.began), log)
+                                         watching(store, listener, tally.began,
+                                                  collect_scored), log)
                 waiting.append({pool.submit(score_and_store, job): job for job in jobs})
                 tally.stack(mine)
-                while len(waiting) > _STACKS_AHEAD or (waiting and all(
-                        future.done() for future in waiting[0])):
-                    _collect(waiting.pop(0), runner, tally)
-                    keep_best(store, weights, best)
+                collect_scored()
+                while len(waiting) > _STACKS_AHEAD:
+                    collect()
         except StopRequested:
             outcome.stopped = True
         finally:
@@ -244,16 +254,22 @@ def _pool(num_workers: int | None) -> Iterator[ProcessPoolExecutor]:
             os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
 
 
-def watching(store: Store, listener: Listener | None, began: float) -> Listener:
-    """A listener that also looks, every few seconds, for a request to stop made since `began`."""
+def watching(store: Store, listener: Listener | None, began: float,
+             also: Callable[[], None] = lambda: None) -> Listener:
+    """A listener that also looks, every few seconds, for a request to stop made since `began`.
+
+    `also` is called then, too: a stack may train for hours, and what was scored meanwhile is to be
+    counted as it comes.
+    """
     last = time.monotonic()
 
     def listen(report: Report) -> None:
         nonlocal last
         if listener is not None:
             listener(report)
-        if time.monotonic() - last > 2.0:
+        if time.monotonic() - last > _LOOK_EVERY:
             last = time.monotonic()
+            also()
             if stop_requested(store, began):
                 raise StopRequested
 
