@@ -244,6 +244,9 @@ def test_runs_beside_each_other_are_named_by_what_differs():
     assert told_apart([*betas, *small_plan("vae")]) == [
         "beta_vae beta=1", "beta_vae beta=4", "vae seed 0"]
     assert told_apart(small_plan("vae") * 2) == ["seed 0", "seed 0"]
+    wide = small_plan("beta_vae", beta=4.0, num_latents=3, learning_rate=1e-3)
+    narrow = small_plan("beta_vae", beta=4.0, num_latents=2, learning_rate=1e-3)
+    assert told_apart([*wide, *narrow]) == ["num_latents=3", "num_latents=2"]
 
 
 def test_sheets_do_without_matplotlib(capsys, folder, tmp_path, monkeypatch):

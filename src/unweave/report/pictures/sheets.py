@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -138,21 +139,31 @@ def seeds(latents: Latents, *, beside: Sequence[Run] = (), span: float | None = 
 
 
 def told_apart(configs: Sequence[RunConfig]) -> list[str]:
-    """For each run what the others have otherwise: method, letters, seed; the seed if no letter."""
+    """For each run what others of its method have otherwise: options, letters, seed.
+
+    The seed also where nothing differs; the method where there are several.
+    """
     several = len({config.method for config in configs}) > 1
     seeds = {config.seed for config in configs}
     values: dict[tuple[str, str], set[Any]] = {}
     for config in configs:
-        for name, value in config.hyper:
+        for name, value in _choices(config):
             values.setdefault((config.method, name), set()).add(value)
     found = []
     for config in configs:
-        words = [letter_text(name, value) for name, value in config.hyper
-                 if len(values[config.method, name]) > 1]
+        words = [letter_text(name, value) for name, value in _choices(config)
+                 if len(values[config.method, name]) > 1 and value != ""]
         if len(seeds) > 1 or not words:
             words.append(f"seed {config.seed}")
         found.append(" ".join([config.method, *words] if several else words))
     return found
+
+
+def _choices(config: RunConfig) -> list[tuple[str, Any]]:
+    """Options and letters of a run, but for its method and its seed."""
+    options = [(field.name, getattr(config, field.name)) for field in fields(config)
+               if field.name not in ("method", "seed", "hyper", "data")]
+    return [("data", shown_name(config.data)), *options, *config.hyper]
 
 
 def samples(latents: Latents, *, num: int = 66, columns: int = 11) -> Sheet:
