@@ -28,6 +28,7 @@ VARIANTS = [(method, small_letters(method)) for method in METHODS] + [
     # Adam turns gradients that are rounding alone into full steps; a larger eps does not.
     ("infogan", {"num_noise": 5, "architecture": "infogan-shapes2d", "categories": "3,2",
                  "batch_size": 4, "adam_eps": 1e-4}),
+    ("infogan", small_letters("infogan") | {"game": "printed"}),
 ]
 over_variants = pytest.mark.parametrize(
     ("method", "given"), VARIANTS,

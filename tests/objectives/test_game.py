@@ -51,6 +51,28 @@ def test_infogan_by_hand():
             terms["critic_accuracy"].item()) == (1.0, 0.5, 0.75)
 
 
+def test_games_by_hand():
+    """Where D is fooled (2/3) or is not (1/3): what players minimise, and their slopes."""
+    slopes = {}
+    for game in ("non_saturating", "minimax", "printed"):
+        fake = torch.tensor([LOG2, -LOG2], dtype=torch.float64, requires_grad=True)
+        terms = infogan(a_play()._replace(fake=fake), lambda_mi=0.5, game=game)
+        mi, half = terms["mi"].item(), 0.5 * math.log(1 / 3 * 2 / 3)
+        generator = {"non_saturating": -half, "minimax": half, "printed": -half}[game]
+        critic = -0.5 * math.log(1 / 2 * 2 / 3) + {"printed": half}.get(game, -half)
+        assert terms["generator_loss"].item() == pytest.approx(generator)
+        assert terms["loss"].item() == pytest.approx(generator - 0.5 * mi)
+        assert terms["critic_loss"].item() == pytest.approx(critic - 0.5 * mi)
+        assert terms["critic_value"].item() == pytest.approx(-critic)
+        slopes[game] = [torch.autograd.grad(terms[k], fake, retain_graph=True)[0].tolist()
+                        for k in ("generator_loss", "critic_loss")]
+    # A batch of two: slopes are 1 - D or D, halved.
+    assert slopes["non_saturating"] == [pytest.approx([-1 / 6, -2 / 6]),
+                                        pytest.approx([2 / 6, 1 / 6])]
+    assert slopes["minimax"] == [pytest.approx([-2 / 6, -1 / 6]), pytest.approx([2 / 6, 1 / 6])]
+    assert slopes["printed"] == [pytest.approx([-1 / 6, -2 / 6]), pytest.approx([1 / 6, 2 / 6])]
+
+
 def test_infowgan_gp_by_hand():
     """The means are log 2 / 2 and 0, the slopes 1 and 3 cost 0 and 4."""
     terms = infowgan_gp(a_play(), lambda_mi=0.5, eta=10.0)

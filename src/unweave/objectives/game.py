@@ -11,20 +11,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from unweave.objectives.letter import Count, Decay, trailing
-from unweave.types import PerRun, Play, Positive, Range, Strength, Terms
+from unweave.types import PerRun, Play, Positive, Range, Strength, Terms, unknown_name
 
 LEAST_LOGVAR, MOST_LOGVAR = -8.0, 8.0
 """Bounds of log Q's variances: a code that is read back exactly would be worth infinitely much."""
 
 Floor = Annotated[PerRun, Range(LEAST_LOGVAR, MOST_LOGVAR)]
 """The least log-variance of Q; at 0 it stays there, for codes have a variance of 1/3."""
+
+GameKind = Literal["non_saturating", "minimax", "printed"]
+"""What discriminator and generator play for: see `infogan`."""
 
 
 class GamePlan(NamedTuple):
@@ -100,19 +103,29 @@ def _judgement(play: Play, middle: Tensor | float) -> Terms:
 
 
 def infogan(play: Play, *, lambda_mi: Strength = 1.0, least_logvar: Floor = LEAST_LOGVAR,
-            ) -> Terms:
+            game: GameKind = "non_saturating") -> Terms:
     """A generative adversarial net with informative codes. Kim & Mnih 2018, eq. 14 and 15.
 
     critic_loss = E[-log D(x)] + E[-log(1 - D(G(z)))] - lambda_mi mi,  D = sigmoid of its output
     loss        = E[-log D(G(z))] - lambda_mi mi
 
     The generator maximises log D instead of minimising log(1 - D), as Goodfellow et al. 2014 advise
-    and Chen et al. 2016 did. `lambda_mi`: weight of the information; `least_logvar`: of Q's
-    variances, which Chen et al.'s program holds at 1 (a logarithm of 0).
+    and Chen et al. 2016 did: `game` is non_saturating. Eq. 14 is printed as one minimax game, in
+    which the generator minimises log(1 - D): `minimax`. Eq. 15 is printed with log D for made
+    images, too, which the discriminator then minimises and the generator maximises: `printed`.
+    Where D takes everything for real, nobody has a slope there.
+
+    `lambda_mi`: weight of the information; `least_logvar`: of Q's variances, which Chen et al.'s
+    program holds at 1 (a logarithm of 0); `game`: non_saturating, minimax or printed.
     """
     terms = information(play, least_logvar)
-    generator = F.softplus(-play.fake).mean(-1)
-    critic = F.softplus(-play.real).mean(-1) + F.softplus(play.fake).mean(-1)
+    # Means of -log D(x), -log D(G(z)) and -log(1 - D(G(z))).
+    real, made, unmade = (F.softplus(x).mean(-1) for x in (-play.real, -play.fake, play.fake))
+    games = {"non_saturating": (real + unmade, made), "minimax": (real + unmade, -unmade),
+             "printed": (real - made, made)}
+    if game not in games:
+        raise unknown_name("game", game, tuple(games))
+    critic, generator = games[game]
     gain = lambda_mi * terms["mi"]
     return {"loss": generator - gain, "generator_loss": generator, "critic_loss": critic - gain,
             "critic_value": -critic.detach()} | terms | _judgement(play, 0.0)
