@@ -256,6 +256,23 @@ def test_bad_tables() -> None:
         table_dataset(pictures(6, 4, 4), GRID, ("a",))
 
 
+@pytest.mark.parametrize("kind", ["float32", "float64", "int64", "bool"])
+def test_what_is_no_bytes_is_refused_not_divided_by_255(kind: str) -> None:
+    """Fractions trained as images that are nearly black."""
+    images = pictures(6, 4, 4).astype(kind)
+    with pytest.raises(UserError, match=rf"must be bytes.* got values of type {kind}: make them"):
+        table_dataset(images, GRID, ("a", "b"))
+    with pytest.raises(UserError, match="must be bytes"):
+        BytePixels(images[..., None])
+
+
+def test_a_table_of_lists() -> None:
+    with pytest.raises(UserError, match="got values of type int64"):
+        table_dataset(pictures(6, 4, 4).tolist(), GRID.tolist(), ("a", "b"))
+    data = table_dataset(pictures(6, 4, 4), GRID.tolist(), ("a", "b"))
+    np.testing.assert_array_equal(data.images(range(6))[..., 0], pictures(6, 4, 4))
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @ALL
 def test_a_cuda_graph_holds_a_batch(open_data: Open, name: str) -> None:

@@ -30,7 +30,6 @@ from unweave.types import (
     ImageBatch,
     IndexArray,
     IndexBatch,
-    UInt8,
     UserError,
     unknown_name,
 )
@@ -251,15 +250,16 @@ class DatasetEntry:
         return () if self.space is None else self.space.sizes
 
 
-def table_dataset(images: UInt8[np.ndarray, "image ..."], factors: Factors, names: Sequence[str],
-                  *, sizes: Sequence[int] | None = None, types: Sequence[str] = (),
-                  name: str = "table") -> FactorDataset:
+def table_dataset(images: np.ndarray | Sequence, factors: Factors | Sequence[Sequence[int]],
+                  names: Sequence[str], *, sizes: Sequence[int] | None = None,
+                  types: Sequence[str] = (), name: str = "table") -> FactorDataset:
     """A data set from arrays in memory: bytes `[n, h, w]` or `[n, h, w, c]`, classes `[n, factor]`.
 
     Rows may come in any order and need not fill the grid; each combination of factors has exactly
     one image. Afterwards the index runs over the combinations, the last factor fastest. `types`
     says whether each factor is categorical, ordinal or circular; ordinal if nothing is said.
     """
+    images, factors = np.asarray(images), np.asarray(factors)
     if images.ndim not in (3, 4) or images.shape[0] == 0:
         raise UserError(f"images must be [n, height, width] or [n, height, width, channel] with at "
                         f"least one image, got {list(images.shape)}")

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from unweave.random import has_triton
-from unweave.types import ImageArray, IndexArray, Int
+from unweave.types import ImageArray, IndexArray, Int, UserError
 
 Gather = Callable[[Tensor], Tensor]
 """Index `[*stack, batch]` to stored images `[*stack, batch, height, width, channel]` in [0, 1]."""
@@ -85,8 +85,11 @@ class BytePixels:
     `order` has the row of each index, where that is not the index itself.
     """
 
-    def __init__(self, images: ImageArray,
+    def __init__(self, images: np.ndarray,
                  order: Int[np.ndarray, " index"] | None = None) -> None:
+        if images.dtype != np.uint8:  # fractions would be divided by 255, and nearly black
+            raise UserError(f"images must be bytes, 0 to 255, got values of type {images.dtype}: "
+                            "make them of fractions by (255 * images).round().astype(numpy.uint8)")
         self.shape = tuple(int(s) for s in images.shape[1:])
         self.is_mapped = isinstance(images, np.memmap)
         self._images, self._order = np.ascontiguousarray(images), order
