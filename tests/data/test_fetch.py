@@ -6,7 +6,9 @@ import json
 import shutil
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -31,6 +33,7 @@ class Server:
     def __init__(self) -> None:
         self.files, self.ranges, self.asked = {"/file": BODY}, True, []
         self.break_after: int | None = None
+        self.hold: threading.Event | None = None
         self.content_range = ""
         outer = self
 
@@ -57,7 +60,10 @@ class Server:
         if self.content_range:
             request.send_header("Content-Range", self.content_range)
         request.end_headers()
-        request.wfile.write(body[start:][:self.break_after])
+        request.wfile.write(body[start:][:self.break_after][:100_000])
+        if self.hold is not None:
+            self.hold.wait(10)
+        request.wfile.write(body[start:][:self.break_after][100_000:])
 
 
 @pytest.fixture
@@ -124,6 +130,25 @@ def test_a_whole_part_is_only_checked(server: Server, folder: Path,
     mark = hashlib.sha256(url.encode()).hexdigest()[:8]
     (folder / f"file.bin.{mark}.part").write_bytes(BODY)
     assert fetch("thing").read_bytes() == BODY
+
+
+def test_two_at_once_fetch_one_file(server: Server, folder: Path,
+                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both appended to one part: the file had more than the whole, after it had been checked."""
+    pytest.importorskip("fcntl")
+    source(monkeypatch, server.url + "/file")
+    server.hold, begun = threading.Event(), threading.Event()
+    with ThreadPoolExecutor(2) as pool:  # as two processes would
+        first = pool.submit(fetch, "thing", progress=lambda *report: begun.set())
+        assert begun.wait(10)
+        second = pool.submit(fetch, "thing")
+        for _ in range(30):
+            time.sleep(0.01 if len(server.asked) == 1 else 0)
+        server.hold.set()
+        assert first.result(10) == second.result(10) == folder / "file.bin"
+    assert server.asked == [None]
+    assert (folder / "file.bin").read_bytes() == BODY
+    assert sorted(p.name for p in folder.iterdir()) == ["file.bin", "file.bin.source.json"]
 
 
 @pytest.mark.parametrize("checks", [{"sha256": "0" * 64}, {"num_bytes": 5},

@@ -1,21 +1,24 @@
 """Files that cannot be rendered: fetched on request into the user's data folder.
 
-A download goes to `NAME.part`, is taken up where it broke off, checked, and renamed. Nothing is
-fetched unless asked for. Where no checksum is published the file is checked for what it is (an
-image that opens), and its SHA-256 and address are recorded beside it in `NAME.source.json`.
+A download goes to `NAME.part`, is taken up where it broke off, checked, and renamed; a second
+process that wants the same file waits for the first. Nothing is fetched unless asked for. Where no
+checksum is published the file is checked for what it is (an image that opens), and its SHA-256 and
+address are recorded beside it in `NAME.source.json`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
+import io
 import json
 import os
 import shutil
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 
@@ -74,10 +77,8 @@ def fetch_all(name: str, *, progress: Progress | None = None) -> list[Path]:
 
 def _fetch(name: str, source: Source, path: Path, progress: Progress | None,
            beside: str) -> Path:
-    if path.is_file():
-        if not (problem := _wrong_sum(path, source)):
-            return path
-        raise UserError(f"{path} is there, but {problem}: remove it and fetch again")
+    if _is_there(source, path):
+        return path
     if not source.urls:
         raise UserError(f"{name} cannot be fetched by a program: accept the terms at {source.page} "
                         f"({source.licence}), download {path.name} and put it at {path}{beside}")
@@ -86,6 +87,55 @@ def _fetch(name: str, source: Source, path: Path, progress: Progress | None,
     except OSError as error:
         raise UserError(f"cannot make the data folder {path.parent} ({error}): "
                         "set UNWEAVE_DATA to a folder you may write") from error
+    with _alone(path.with_name(path.name + ".lock")):
+        if not _is_there(source, path):  # fetched by another meanwhile
+            _fetch_anew(name, source, path, progress, beside)
+    return path
+
+
+def _is_there(source: Source, path: Path) -> bool:
+    if path.is_file() and (problem := _wrong_sum(path, source)):
+        raise UserError(f"{path} is there, but {problem}: remove it and fetch again")
+    return path.is_file()
+
+
+@contextlib.contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Only one process writes a part: two would mix their bytes, after the check as well.
+
+    The lock ends with the process, however that ends; its file is removed by who holds it.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    while True:
+        try:
+            file = io.FileIO(lock, "w")
+        except OSError as error:
+            raise _Unwritable.of(lock, error) from error
+        with file:
+            with contextlib.suppress(OSError):  # a network's folder may have no locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+            if not _is_called(file.fileno(), lock):
+                continue  # who held it has removed it: this lock keeps nobody away
+            try:
+                yield
+            finally:
+                lock.unlink(missing_ok=True)
+            return
+
+
+def _is_called(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _fetch_anew(name: str, source: Source, path: Path, progress: Progress | None,
+                beside: str) -> None:
     failures = []
     for url in source.urls:
         # Each address has its own part: two scans must never be joined into one file.
@@ -110,7 +160,7 @@ def _fetch(name: str, source: Source, path: Path, progress: Progress | None,
             os.replace(part, path)
         except OSError as error:
             raise _Unwritable.of(path, error) from error
-        return path
+        return
     raise UserError(f"could not fetch {name} ({'; '.join(failures)}): go online and try again, or "
                     f"put the file from one of these addresses at {path}{beside}")
 
