@@ -168,6 +168,29 @@ def test_cars_from_a_folder_are_the_same(tmp_path: Path) -> None:
         load_data(f"cars3d:{folder}")
 
 
+def test_cars_of_a_folder_are_those_in_it(tmp_path: Path) -> None:
+    """Files below were read but not counted: images stood beside the factors of others."""
+    for name, k in (("car_1.mat", 1), ("car_2.mat", 2), ("old/car_0.mat", 3)):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(mat_bytes(im=car(k)))
+    (tmp_path / "._car_1.mat").write_bytes(b"what a Mac leaves")
+    data = load_data(f"cars3d:{tmp_path},part=yes")
+    assert data.space.sizes == (4, 24, 2)
+    for model in (0, 1):
+        np.testing.assert_array_equal(data.images(data.index([[3, 23, model]]))[0],
+                                      shrunk(car(model + 1)[..., 23, 3]))
+
+
+def test_a_damaged_zip_of_cars(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("data/cars/car_1.mat", mat_bytes(im=car(1)))
+    content = bytearray((tmp_path / "x.zip").read_bytes())
+    content[2000] ^= 255
+    (tmp_path / "x.zip").write_bytes(content)
+    with pytest.raises(UserError, match=r"x\.zip cannot be read \(Bad CRC"):
+        load_data(f"cars3d:{tmp_path / 'x.zip'},part=yes")
+
+
 @pytest.mark.parametrize(("content", "why"), [
     (lambda: mat_bytes(im=np.zeros((128, 128, 24, 4), np.uint8)), "expected im .* in colour"),
     (lambda: mat_bytes(im=np.zeros((128, 128, 3, 24, 4))), "expected im"),

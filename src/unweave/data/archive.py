@@ -97,7 +97,11 @@ def contents(path: Path, wanted: re.Pattern[str], max_bytes: int) -> Iterator[tu
     if path.is_dir() or zipfile.is_zipfile(path):
         files = Files(path, wanted, max_bytes)
         for name in files.names:
-            yield name, files.read(name)
+            try:
+                content = files.read(name)
+            except BROKEN as error:
+                raise _damaged(path, error) from error
+            yield name, content
         return
     try:
         with tarfile.open(path, "r|*") as archive:

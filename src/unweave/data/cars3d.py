@@ -26,7 +26,9 @@ from unweave.types import ImageArray, UserError
 NUM_MODELS = 183
 WHAT = "nips2015-analogy-data.tar.gz, or the folder data/cars from it"
 SHAPE = (128, 128, 3, 24, 4)
-WANTED = re.compile(r"(^|/)[^/.][^/]*\.mat$")
+WANTED = re.compile(r"^[^/.][^/]*\.mat$")
+"""Of a folder: not what lies in folders below it, and nothing hidden."""
+
 MAX_BYTES = 16 << 20
 """Three times what `im` and the mask beside it take without packing."""
 
@@ -48,7 +50,7 @@ def load(name: str, file: Path | None, *, size: str = "64", part: str = "no") ->
     if path.is_dir():
         # The whole archive has sprites beside the cars.
         path = next((p for p in (path / "data" / "cars", path / "cars") if p.is_dir()), path)
-        files = sorted(p for p in path.iterdir() if p.suffix == ".mat")
+        files = sorted(p for p in path.iterdir() if WANTED.search(p.name) and p.is_file())
         state = marks(*files)
         num_models = len(files)
     else:
