@@ -1,5 +1,6 @@
 """The user's own images: which files, which pixels, what is said of those that are no good."""
 
+import errno
 import sys
 import time
 import warnings
@@ -264,3 +265,23 @@ def test_reading_leaves_warnings_as_they_were(folder):
     before = list(warnings.filters)
     load_data(f"images:{folder},size=8")
     assert list(warnings.filters) == before
+
+
+@pytest.mark.parametrize("skip", ["", ",skip=unreadable"])
+def test_a_picture_that_may_not_be_opened_is_not_kept_as_damaged(tmp_path, monkeypatch, skip):
+    """Permission to read it, given later, changes neither its length nor its time."""
+    folder = tmp_path / "mine"
+    save_pictures(folder, pictures(3, 8, 8))
+    read = Framing.read
+
+    def refused(self, file):
+        if file.name == "01.png":
+            raise PermissionError(errno.EACCES, "Permission denied", str(file))
+        return read(self, file)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Framing, "read", refused)
+        with pytest.raises(UserError, match=r"01\.png .*Permission denied.*make it readable"):
+            load_data(f"images:{folder},size=8{skip}")
+    data = load_data(f"images:{folder},size=8{skip}")
+    np.testing.assert_array_equal(data.images(range(3)), pictures(3, 8, 8))

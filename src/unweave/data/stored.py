@@ -41,6 +41,9 @@ _CHUNK = 512
 _TOO_MANY = 100
 """So many unreadable pictures at the very start are a mistake in the options, not damage."""
 
+_REFUSED = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.EIO)
+"""What the system says where it did not let a file be read, whatever is in it."""
+
 
 @dataclass(frozen=True, eq=False)
 class StoredImages:
@@ -212,6 +215,11 @@ def each(row_of: Callable[[int], np.ndarray], shape: tuple[int, int, int], error
             try:
                 images[row - start] = row_of(row)
             except errors as error:
+                if isinstance(error, OSError) and error.errno in _REFUSED:
+                    # Not damage. Once kept it would outlast its repair, as a file that may be read
+                    # again has the same length and time of change.
+                    raise UserError(f"{describe(row, error)}: make it readable and start again, "
+                                    "or take it away") from error
                 bad[row] = describe(row, error)
 
         # Pillow warns of odd metadata. Filters belong to the whole process: set here once, and not
