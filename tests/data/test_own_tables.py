@@ -132,6 +132,34 @@ def test_more_that_is_refused(folder):
         load_data(f"images:{folder},size=8,table=list.parquet")
 
 
+def test_a_table_in_another_encoding_is_refused_in_a_sentence(folder):
+    text = "file,fläche\n" + "".join(f"sub/{k}.png,{k}\n" for k in range(5))
+    (folder / "factors.csv").write_text(text, encoding="latin-1")
+    with pytest.raises(UserError, match=r"factors\.csv cannot be read .*utf-8"):
+        load_data(f"images:{folder},size=8,table=factors.csv")
+
+
+@pytest.mark.parametrize("num", [63, 64, 70])
+def test_more_columns_than_a_grid_has_axes_are_labels(folder, num):
+    rows = [(k, *[1] * (num - 1)) for k in range(5)]
+    write(folder, ",".join(["file", *(f"c{k}" for k in range(num))]), files(*rows))
+    spec = f"images:{folder},size=8,table=factors.csv"
+    data = load_data(spec)
+    assert data.space.has_factors == (num == 63)
+    if num > 63:
+        assert len(data.labels.names) == num
+        with pytest.raises(UserError, match=f"there are {num} columns, more than the 63"):
+            load_data(f"{spec},as=factors")
+    else:
+        assert data.index(data.factors(range(5))).tolist() == list(range(5))
+
+
+def test_an_array_of_factors_without_columns(tmp_path):
+    np.savez(tmp_path / "a.npz", images=pictures(5, 8, 8), none=np.zeros((5, 0)))
+    with pytest.raises(UserError, match=r"has the shape \[5, 0\]"):
+        load_data(f"npz:{tmp_path / 'a.npz'},array=images,size=8,factors=none")
+
+
 def test_unlisted_and_unreadable_pictures_are_skipped_if_asked(folder):
     write(folder, "file,a", files((1,), (2,), (3,)))
     (folder / "sub" / "1.png").write_bytes(b"damaged")

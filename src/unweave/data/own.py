@@ -60,7 +60,7 @@ def load_array(name: str, file: Path | None, /, **options: str) -> FactorDataset
     elif "factors" in options:
         where = f"the array {options['factors']!r} of {file}"
         array = array_images.read_column(file, options["factors"])
-        if array.ndim not in (1, 2) or array.dtype.kind not in "biufU":
+        if array.ndim not in (1, 2) or array.dtype.kind not in "biufU" or not array.size:
             raise UserError(f"{where} has the shape {list(array.shape)} and the type {array.dtype}:"
                             " factors are [image, factor], numbers or names")
         array = array.reshape(len(array), -1)

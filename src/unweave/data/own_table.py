@@ -36,6 +36,10 @@ MANY_VALUES, FEW_VALUES = 100, 20
 """As for labels that are scored: fractions with many distinct values are quantities."""
 
 
+MANY_COLUMNS = 63
+"""As many axes as numpy numbers."""
+
+
 @dataclass(frozen=True, eq=False)
 class Described:
     """Which images there are, in the order of a space, and what is known of them."""
@@ -61,6 +65,7 @@ def read_table(path: Path, file_column: str | None) -> Columns:
                 path, parse_options=pyarrow.csv.ParseOptions(delimiter=tab),
                 convert_options=pyarrow.csv.ConvertOptions(column_types=texts,
                                                            strings_can_be_null=True))
+        table.column_names  # noqa: B018 - decoded here, or refused below
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(f"the table {path} cannot be read ({reason}): save it as csv with one line "
@@ -177,6 +182,8 @@ def _as_factors(columns: Columns, rows: IndexArray,
     sizes = tuple(len(seen) for seen in values)
     if math.prod(sizes) >= 1 << 62:
         return None, f"a grid of {math.prod(sizes):.0e} combinations cannot be numbered"
+    if len(sizes) > MANY_COLUMNS:
+        return None, f"there are {len(sizes)} columns, more than the {MANY_COLUMNS} of a grid"
     cells = np.ravel_multi_index(tuple(classes), sizes)
     order = np.argsort(cells, kind="stable")
     same = np.flatnonzero(np.diff(cells[order]) == 0)
