@@ -12,13 +12,15 @@ import numpy as np
 import pytest
 
 from small import SMALL, make_sprites, train_small
+from unweave.factors import FactorSpace, LabelTable
+from unweave.metrics import plan_scores
 from unweave.studies import catalog, runner
 from unweave.studies.adding import prune_weights
 from unweave.studies.catalog import STUDIES, Study, find_study, strength_of
 from unweave.studies.claims import Runner, claimed
 from unweave.studies.memory import recall, remember
 from unweave.studies.merge import merge
-from unweave.studies.rows import prepare, score_and_store
+from unweave.studies.rows import ScoreJob, prepare, score_and_store
 from unweave.studies.runner import run_study
 from unweave.studies.scoring import score_run
 from unweave.studies.store import open_store
@@ -375,3 +377,28 @@ def test_a_run_scored_apart_from_its_model_has_the_scores_it_has_beside_it(sprit
     assert {"tc.sampled", "elbo.reconstruction"} <= set(apart)
     with np.load(job.inputs) as held:
         assert len(held["sampled"]) == len(held["sampled.rows"]) <= len(held["codes"])
+
+
+def test_runs_are_scored_against_the_labels_of_their_own_data_set(tmp_path):
+    """Digits and clothes are 60,000 images each; spaces with gaps may differ in the gaps alone."""
+    rng, store = np.random.default_rng(0), open_store(tmp_path / "s", create=True)
+    digits, clothes = rng.integers(3, size=(2, 400, 1))
+    images = FactorSpace.without_factors(400)
+    cells = rng.permutation(1_000)
+    worlds = [(images, LabelTable(("what",), digits)), (images, LabelTable(("what",), clothes)),
+              *((FactorSpace(("a", "b"), (40, 25), cells=part), None)
+                for part in (cells[:400], cells[400:800]))]
+    for number, (space, labels) in enumerate(worlds):
+        rows = plan_scores(space, labels=labels, metrics="mig").index
+        codes = space.factors(rows) if labels is None else labels.values[rows]
+        np.savez(tmp_path / f"{number}.npz", codes=codes.astype(np.float64))
+        job = ScoreJob(f"run{number}", store.address, {"status": "finished"}, None,
+                       tmp_path / f"{number}.npz", space, labels, ("mig",), "study2019", (),
+                       (0,) * codes.shape[1], "none", details=False)
+        assert score_and_store(job, only_scores=True).error is None
+    found = {row["run_id"]: row["value"] for row in store.scores()}
+    assert found["run0"] == found["run1"] == pytest.approx(1.0)
+    for number, (space, _) in enumerate(worlds[2:], 2):
+        made = plan_scores(space, metrics="mig")
+        (score,) = made.score(space.factors(made.index).astype(np.float64), details=False)
+        assert found[f"run{number}"] == score.value

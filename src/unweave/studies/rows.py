@@ -8,6 +8,7 @@ that a process on another core, or another machine, can make the scores without 
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from unweave.factors import FactorSpace
+from unweave.factors import FactorSpace, LabelTable
 from unweave.metrics import METRICS
 from unweave.metrics.encoding import MODEL_INPUTS, ROW_INPUTS, Encoding
 from unweave.metrics.record import Metric, Score
@@ -189,22 +190,33 @@ def score_and_store(job: ScoreJob, *, only_scores: bool = False) -> Scored:
 
 
 @functools.lru_cache(maxsize=4)
-def _cached_plan(key: tuple, metrics: tuple[str, ...], convention: str,
+def _cached_plan(key: bytes, metrics: tuple[str, ...], convention: str,
                  settings: tuple[tuple[str, Any], ...]) -> Plan:
     space, labels = _PLANNED[key]
     return plan_scores(space, labels=labels, metrics=list(metrics), convention=convention,
                        **dict(settings))
 
 
-_PLANNED: dict[tuple, Any] = {}
+_PLANNED: dict[bytes, Any] = {}
 
 
 def _plan(space: FactorSpace, labels: Any, metrics: tuple[str, ...], convention: str,
           settings: tuple[tuple[str, Any], ...]) -> Plan:
     """One plan for all runs of a data set that this process sees."""
-    key = (space.names, space.sizes, len(space))
+    key = _contents(space, labels)
     _PLANNED.setdefault(key, (space, labels))
     return _cached_plan(key, metrics, convention, settings)
+
+
+def _contents(space: FactorSpace, labels: LabelTable | None) -> bytes:
+    """What a plan is a function of, in short: data sets of one size may differ in all the rest."""
+    said = repr((space.names, space.sizes, space.types, len(space))).encode()
+    said += b"" if space.cells is None else space.cells.tobytes()
+    if labels is not None:
+        said += repr((labels.names, labels.types, labels.values.dtype)).encode()
+        values = labels.values
+        said += repr(values.tolist()).encode() if values.dtype.hasobject else values.tobytes()
+    return hashlib.sha256(said).digest()
 
 
 def _thinned(run_id: str, folder: Path) -> list[dict[str, Any]]:
