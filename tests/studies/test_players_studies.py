@@ -1,16 +1,20 @@
 """Studies and sheets of generators and clusters."""
 
 import io
+from copy import copy
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from small import small_letters, small_plan, train_small
+from unweave.data.dataset import BytePixels, FactorDataset
+from unweave.factors import FactorSpace, LabelTable
 from unweave.report.pictures import Latents, NoPicture, picture
 from unweave.studies.catalog import STRENGTHS, STUDIES, Study, strength_of
 from unweave.studies.clusters import can_score, score_clusters
 from unweave.studies.runner import run_study
+from unweave.studies.scoring import score_run
 from unweave.studies.store import open_store
 from unweave.types import UserError
 
@@ -100,6 +104,33 @@ def test_clusters_are_scored_against_a_label_of_choice(runs):
         assert all(s.low <= s.value <= s.high for s in best)
     with pytest.raises(UserError, match="unknown label 'scael': did you mean 'scale'"):
         score_clusters(runs[0], factor="scael")
+
+
+def test_clusters_of_images_without_a_label_do_not_count(runs):
+    """Ten images of twelve have a label and a cluster that agree, whatever the other two are."""
+    clusters = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 0, 1])
+    what = np.array([*"aaabbbcccc", None, ""], dtype=object)
+    labels = LabelTable(("what", "nothing"), np.stack([what, np.full(12, None)], axis=1))
+    data = FactorDataset("toy", FactorSpace.without_factors(12),
+                         BytePixels(np.zeros((12, 8, 8, 1), np.uint8)), labels=labels)
+    run = copy(runs[1])
+    run.dataset, run.heads_at = data, lambda index, seed: index
+    run.clusters_of = lambda heads: clusters[heads]
+    found = score_clusters(run)
+    assert [score.value for score in found] == [1.0, pytest.approx(1.0), 1.0]
+    assert (found[0].num_points, found[0].settings["factor"]) == (10, "what")
+    with pytest.raises(UserError, match="no image has a known nothing"):
+        score_clusters(run, factor="nothing")
+    assert score_clusters(run, rows=np.arange(3, 7))[0].num_points == 4
+
+
+def test_clusters_are_scored_where_and_how_they_are_asked_for(runs):
+    vade = runs[1]
+    assert [s.metric for s in score_run(vade, metrics="clusters")] == ["clusters"] * 3
+    with pytest.raises(UserError, match="unknown convention"):
+        score_run(vade, metrics=["clusters"], convention="nobody's")
+    with pytest.raises(UserError, match="there are no unseen"):
+        score_run(vade, metrics=["clusters"], cells="unseen")
 
 
 def test_a_study_stores_scores_of_clusters(sprites, tmp_path):

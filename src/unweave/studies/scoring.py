@@ -25,9 +25,9 @@ from unweave.types import UserError
 _KEY = ("run_id", "key", "convention", "version", "seed", "settings")
 
 
-def score_run(run: Run, *, metrics: Sequence[str] | None = None, convention: str = "study2019",
-              seed: int = 0, cells: str = "all", progress: bool | None = False,
-              **overrides: Any) -> list[Score]:
+def score_run(run: Run, *, metrics: str | Sequence[str] | None = None,
+              convention: str = "study2019", seed: int = 0, cells: str = "all",
+              progress: bool | None = False, **overrides: Any) -> list[Score]:
     """Scores of a run on its data set, with intervals, floor and ceiling.
 
     A run that was trained with combinations left out is scored on `all` of them, or on those
@@ -42,14 +42,15 @@ def score_run(run: Run, *, metrics: Sequence[str] | None = None, convention: str
         raise UserError(f"{run.run_id} diverged at step {run.info['diverged_at']}: "
                         "it has no codes to score")
 
+    metrics = [metrics] if isinstance(metrics, str) else metrics
+    space, rows = run.dataset.part(cells)
     own: list[Score] = []
     if (metrics is not None and "clusters" in metrics) or (
             metrics is None and cells == "all" and can_score(run)):
-        own = score_clusters(run, convention=convention, seed=seed)
+        own = score_clusters(run, convention=convention, seed=seed, rows=rows)
         metrics = metrics and [name for name in metrics if name != "clusters"]
         if metrics is not None and not metrics:
-            return own
-    space, rows = run.dataset.part(cells)
+            return _marked(own, cells)
 
     with display(progress) as listener:
 
@@ -61,10 +62,13 @@ def score_run(run: Run, *, metrics: Sequence[str] | None = None, convention: str
         found = score_dataset(encode, space, labels=run.dataset.labels, metrics=metrics,
                               convention=convention, seed=seed, num_values=run.num_values,
                               **overrides)
-    if cells == "all":
-        return Scores([*found, *own])
-    return Scores([*own, *[replace(score, settings=score.settings | {"cells": cells})
-                           for score in found]])
+    return _marked([*found, *own], cells)
+
+
+def _marked(scores: Sequence[Score], cells: str) -> Scores:
+    """The scores, whose settings say of which combinations they are unless of all."""
+    return Scores(scores if cells == "all" else [
+        replace(score, settings=score.settings | {"cells": cells}) for score in scores])
 
 
 def store_scores(run: Run, scores: Sequence[Score]) -> Path | None:
