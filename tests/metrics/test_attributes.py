@@ -12,6 +12,7 @@ from unweave.metrics import (
     correlations,
     followers,
     score,
+    score_records,
 )
 from unweave.metrics.attributes import attributes_bootstrap
 from unweave.report.correlations import correlation_records
@@ -175,3 +176,24 @@ def test_quantities_correlate_by_their_values():
         pytest.approx(said)
     ranks = correlations(CODES, heights, factor_types="ordinal").factors[0, 0]
     assert ranks > said + 0.05
+
+
+def test_the_interval_of_correlations_with_quantities_is_that_of_the_quantities():
+    """Whole numbers with a long tail: their ranks, or bins of them, spread quite differently."""
+    rng = np.random.default_rng(0)
+    size = np.round(10 * np.exp(1.5 * rng.normal(size=2_000)))
+    codes = np.column_stack([size + 50 * rng.normal(size=2_000), rng.normal(size=2_000)])
+    draws = rng.integers(2_000, size=(300, 2_000))
+    spread = np.std([np.corrcoef(codes[rows, 0], size[rows])[0, 1] for rows in draws])
+    (record, *_) = score_records(codes, size, metrics="correlation", factor_types="continuous")
+    assert (record.high - record.low) / (2 * 1.96) == pytest.approx(spread, rel=0.15)
+
+
+@pytest.mark.filterwarnings("ignore:factor 1 is unknown")
+def test_an_attribute_that_hardly_any_row_knows_leaves_an_interval():
+    """One row that tests knows it: a third of the resamples have none that does."""
+    labels = LABELS.astype(float)
+    labels[2:-1, 1] = np.nan
+    labels[:2, 1] = [0, 1]
+    for record in score_records(CODES, labels, metrics="attributes", num_train=600):
+        assert 0 <= record.low <= record.value <= record.high <= 1

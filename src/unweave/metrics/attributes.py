@@ -96,7 +96,9 @@ def attributes_bootstrap(rng: np.random.Generator, num_replicates: int, codes: A
     weights = np.stack([np.bincount(rng.integers(num, size=num), minlength=num)
                         for _ in range(num_replicates)]).astype(np.float32)
     shares = _shares(answers.factor)
-    accuracy, balanced = _accuracies(answers, weights)
+    # Of an attribute that no row of a resample knows there is no news: it is what it was.
+    accuracy, balanced = (np.where(np.isnan(drawn), whole, drawn) for drawn, whole in zip(
+        _accuracies(answers, weights), _accuracies(answers, np.ones((1, num)))))
     return {"attributes.accuracy": accuracy @ shares, "attributes.balanced": balanced @ shares}
 
 
@@ -171,16 +173,21 @@ def _biases(projected: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _accuracies(answers: _Answers, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Accuracy and balanced accuracy `[replicate, attribute]` of rows with weights."""
+    """Accuracy and balanced accuracy `[replicate, attribute]` of rows with weights.
+
+    NaN where no row that knows the attribute has a weight.
+    """
     def summed(which: np.ndarray) -> np.ndarray:
         return weights @ (which & answers.known).astype(weights.dtype)
 
     right, own = answers.right_balanced, answers.own
     total, have = summed(answers.known), summed(own)
     hits, every = summed(own & right), summed(right)
-    accuracy = summed(answers.right) / total
+    accuracy = _share(summed(answers.right), total)
     sides = np.stack([_share(hits, have), _share(every - hits, total - have)])
-    return accuracy.astype(np.float64), np.nanmean(sides, axis=0).astype(np.float64)
+    seen = ~np.isnan(sides)
+    balanced = _share(np.where(seen, sides, 0.0).sum(axis=0), seen.sum(axis=0))
+    return accuracy.astype(np.float64), balanced.astype(np.float64)
 
 
 def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

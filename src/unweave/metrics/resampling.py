@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from unweave.metrics.arrays import ArrayLike, as_codes, as_factors
+from unweave.metrics.arrays import ArrayLike, as_codes, as_factors, as_labels
 from unweave.metrics.encoding import ROW_INPUTS
 
 MOST_REPLICATES = 50
@@ -33,9 +33,13 @@ def bootstrap_of(function: Callable[..., dict[str, float]]) -> Callable[..., dic
     def bootstrap(rng: np.random.Generator, num_replicates: int, codes: ArrayLike,
                   factors: ArrayLike, **settings: Any) -> dict[str, np.ndarray]:
         codes = as_codes(codes)
-        factors = as_factors(factors, len(codes), unknown=True)
-        if factors.min() < 0:
-            factors = np.where(factors < 0, np.nan, factors)
+        if "factor_types" in own:  # such a function sees quantities, and no bins of them
+            labels = as_labels(factors, len(codes), settings.get("factor_types"))
+            factors, settings = labels.values, settings | {"factor_types": labels.types}
+        else:
+            factors = as_factors(factors, len(codes), unknown=True)
+            if factors.min() < 0:
+                factors = np.where(factors < 0, np.nan, factors)
         num_train = settings.get("num_train")
         inputs = {k: v for k, v in settings.items() if k in ROW_INPUTS and v is not None}
         parts = np.split(np.arange(len(codes)), [] if num_train is None else [num_train])
@@ -49,10 +53,10 @@ def bootstrap_of(function: Callable[..., dict[str, float]]) -> Callable[..., dic
             replicates.append(function(codes[rows], factors[rows], **again))
         return {key: np.array([one[key] for one in replicates]) for key in replicates[0]}
 
+    own = inspect.signature(function).parameters
     first = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
              for name in ("rng", "num_replicates")]
-    own = inspect.signature(function).parameters.values()
-    bootstrap.__signature__ = inspect.Signature([*first, *own])  # type: ignore[attr-defined]
+    bootstrap.__signature__ = inspect.Signature([*first, *own.values()])  # type: ignore[attr-defined]
     return bootstrap
 
 
