@@ -72,6 +72,7 @@ def test_files_apart_vectors_in_cells_and_missing_labels(tmp_path):
     ("a.csv", "x,y\n1,2\n", "looks like a code"), ("a.csv", "z0,z1\n1,2\n", "has codes alone"),
     ("a.csv", "", "not a readable table"), ("a.parquet", "no", "not a readable table"),
     ("a.npy", "no", "name the file of the other"),
+    ("a.csv", "z0,z0,size\n1,2,3\n2,3,4\n", "several columns called 'z0'"),
 ])
 def test_what_cannot_be_read_is_one_sentence(tmp_path, name, text, said):
     (tmp_path / name).write_text(text)
@@ -85,3 +86,41 @@ def test_the_command_reads_tables(file, capsys):
     assert leave.value.code == 0
     (record,) = json.loads(capsys.readouterr().out)
     assert record["value"] == pytest.approx(score(CODES, FACTORS[:, :1], metrics=["mig"])["mig"])
+
+
+def test_names_that_are_not_in_utf8_and_lists_that_are_not_there_are_one_sentence(tmp_path):
+    (tmp_path / "a.csv").write_bytes("z0,größe\n1,2\n2,3\n".encode("latin-1"))
+    with pytest.raises(UserError, match="not a readable table"):
+        read_scored(tmp_path / "a.csv")
+    for rows in ([None, None], [[1.0], None], []):
+        lists = pa.array(rows, pa.list_(pa.float64()))
+        pq.write_table(pa.table({"z0": lists, "size": pa.array([0, 1][:len(rows)], pa.int64())}),
+                       tmp_path / "a.parquet")
+        with pytest.raises(UserError, match="the column z0 h"):
+            read_scored(tmp_path / "a.parquet")
+
+
+def test_row_numbers_of_pandas_are_no_factor(tmp_path):
+    """`DataFrame.to_csv` writes them without a name; parquet says in the schema where they are."""
+    plain = score(*fields(read_scored(written(tmp_path / "p.csv", table()))), metrics="mig")
+    numbers = pa.array(np.arange(90) * 2)
+    numbered = table().add_column(0, "", numbers)
+    held = read_scored(written(tmp_path / "n.csv", numbered))
+    assert held.names == ("size", "shape")
+    assert score(*fields(held), metrics="mig") == plain
+    said = json.dumps({"index_columns": ["__index_level_0__"]})
+    table_ = table().append_column("__index_level_0__", numbers)
+    pq.write_table(table_.replace_schema_metadata({"pandas": said}), tmp_path / "n.parquet")
+    assert read_scored(tmp_path / "n.parquet").names == ("size", "shape")
+    said = json.dumps({"index_columns": [{"kind": "range", "start": 0}]})
+    pq.write_table(table().replace_schema_metadata({"pandas": said}), tmp_path / "r.parquet")
+    assert read_scored(tmp_path / "r.parquet").names == ("size", "shape")
+
+
+def written(path, columns):
+    pa.csv.write_csv(columns, path)
+    return path
+
+
+def fields(held):
+    return held.codes, held.factors

@@ -1,14 +1,17 @@
 """Codes and factors from files of any kind: npz, npy, csv, parquet; together or apart.
 
 In a table a column is a code if its name is a word for it and a number (`z0`, `code_3`,
-`latent.2`, `mu[1]`, `dim_4`); all others are factors. Patterns say it otherwise: `codes="h*"`,
-`factors="shape,pos_*"`. A file of codes alone takes its factors from a second one, row by row.
+`latent.2`, `mu[1]`, `dim_4`); all others are factors, but for row numbers that pandas wrote beside
+them. Patterns say it otherwise: `codes="h*"`, `factors="shape,pos_*"`. A file of codes alone takes
+its factors from a second one, row by row.
 """
 
 from __future__ import annotations
 
 import fnmatch
+import json
 import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -103,12 +106,32 @@ def read_table(path: Path) -> pa.Table:
     """A csv, tsv or parquet file, or a UserError that names it."""
     try:
         if path.suffix == ".parquet":
-            return pq.read_table(path)
-        separator = "\t" if ".tsv" in path.name else ","
-        return pa.csv.read_csv(path, parse_options=pa.csv.ParseOptions(delimiter=separator),
-                               convert_options=pa.csv.ConvertOptions(strings_can_be_null=True))
-    except (OSError, pa.ArrowException) as error:
+            table = pq.read_table(path)
+        else:
+            separator = "\t" if ".tsv" in path.name else ","
+            table = pa.csv.read_csv(
+                path, parse_options=pa.csv.ParseOptions(delimiter=separator),
+                convert_options=pa.csv.ConvertOptions(strings_can_be_null=True))
+        names = table.column_names  # decoded here, and not before
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise UserError(f"{path} is not a readable table ({str(error).splitlines()[0]})") from None
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise UserError(f"{path} has several columns called {twice[0]!r}: give each its own name")
+    return _without_row_numbers(table)
+
+
+def _without_row_numbers(table: pa.Table) -> pa.Table:
+    """The table without what pandas calls its index: rows are numbered in it, nothing is said.
+
+    A csv has it as a first column without a name, a parquet file says which columns it is.
+    """
+    said = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
+    index = [name for name in said.get("index_columns", []) if isinstance(name, str)
+             and name.startswith("__index_level_")]
+    if table.column_names[:1] == [""] and table.num_columns > 1:
+        index.append("")
+    return table.drop_columns([name for name in index if name in table.column_names])
 
 
 def _matching(names: list[str], patterns: str, path: Path) -> list[str]:
@@ -133,8 +156,11 @@ def _columns(table: pa.Table, names: list[str]) -> np.ndarray:
         if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(
                 kind):
             rows = [np.asarray(row) for row in column.to_pylist()]
-            if len({row.shape for row in rows}) != 1:
-                raise UserError(f"the column {name} holds lists of different lengths")
+            if len({row.shape for row in rows}) > 1 or any(row.ndim == 0 for row in rows):
+                raise UserError(f"the column {name} holds lists of different lengths, or none: "
+                                "give each row a list of as many numbers")
+            if not rows:
+                raise UserError(f"the column {name} has no rows: there is nothing to score")
             parts.append(np.stack(rows))
         elif column.null_count == 0 and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             parts.append(column.to_numpy(zero_copy_only=False)[:, None])
