@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from unweave.metrics import METRICS, score
+from unweave.metrics import METRICS, factor_vae, score
 from unweave.types import UserError
 
 QUICK = {"num_train_votes": 20, "num_test_votes": 10, "group_size": 3, "num_stages": 2,
@@ -84,3 +84,10 @@ def outcome(codes, factors, **options):
             return score(codes, factors, **options)
         except UserError as error:
             return str(error)
+
+
+def test_codes_beyond_all_floats_and_votes_that_are_none_are_one_sentence():
+    with pytest.raises(UserError, match="codes must be real numbers"):
+        score([[10**400], [1], [2], [3]], [0, 1, 0, 1], metrics="mig")
+    with pytest.raises(UserError, match="groups must be row numbers"):
+        factor_vae(np.eye(4), np.empty((0, 5), int), np.empty(0, int), num_train=1)

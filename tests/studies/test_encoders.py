@@ -198,6 +198,12 @@ def test_images_without_factors_are_scored_as_far_as_they_can_be():
     assert {record.metric for record in found} == {"tc", "wasserstein", "mutual_info_score"}
 
 
+def test_what_only_a_model_can_be_asked_is_told_to_an_encoder(sprites):
+    for metric in ("path_length", "elbo"):  # the first draws no image at all
+        with pytest.raises(UserError, match=f"{metric} looks at a model"):
+            score_encoder(lambda x: x.reshape(len(x), -1)[:, :3], sprites, metrics=[metric])
+
+
 def run_cli(capsys, *words):
     with pytest.raises(SystemExit) as leave:
         cli.main([str(word) for word in words])

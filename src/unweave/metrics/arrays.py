@@ -73,7 +73,7 @@ def as_codes(values: ArrayLike) -> Codes:
             if codes.dtype.kind not in "biufO":
                 raise TypeError
             codes = codes.astype(np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise UserError(f"codes must be real numbers, got {codes.dtype} such as "
                             f"{codes.flat[0]!r}") from None
     finite = np.isfinite(codes)

@@ -179,7 +179,8 @@ def _votes(codes: ArrayLike, groups: ArrayLike, fixed: ArrayLike, num_train: int
     """Votes `[active latent, factor]` of the training and of the test groups."""
     codes, groups, fixed = as_codes(codes), as_array(groups), as_array(fixed)
     categorical = np.flatnonzero(as_num_values(num_values, codes))
-    if groups.ndim != 2 or groups.shape[1] < 2 or groups.dtype.kind not in "iu":
+    if (groups.ndim != 2 or groups.shape[1] < 2 or not groups.size
+            or groups.dtype.kind not in "iu"):
         raise UserError("groups must be row numbers [vote, member] with two members at least, got "
                         f"{groups.dtype} {groups.shape}")
     if fixed.shape != groups.shape[:1] or fixed.dtype.kind not in "iu" or fixed.min() < 0:

@@ -122,6 +122,8 @@ def score_encoder(encoder: Callable[[np.ndarray], np.ndarray], dataset: FactorDa
 
     def encode(index: np.ndarray) -> np.ndarray:
         index = rows[index]
+        if not len(index):  # a metric that draws no image asks a model, and says what it lacks
+            return np.zeros((0, 1))
         return np.concatenate([as_array(encoder(dataset.images(index[i:i + 4096], seed=seed)))
                                for i in range(0, len(index), 4096)])
 
