@@ -41,7 +41,8 @@ def test_a_folder_in_the_order_of_its_names(folder):
     for name, image in zip(("b/1.png", "a.bmp", "b/.hidden.png", "c.TIFF", "B.png"), images):
         (folder / name).parent.mkdir(exist_ok=True)
         Image.fromarray(image).save(folder / name)
-    (folder / "notes.txt").write_text("no picture")
+    for name in ("notes.txt", "notes.pdf", "factors.h5", "film.mpg"):  # Pillow knows the last three
+        (folder / name).write_text("no picture")
     (folder / ".trash").mkdir()
     Image.fromarray(images[0]).save(folder / ".trash" / "x.png")
     data = load_data(f"images:{folder},size=16")

@@ -18,6 +18,9 @@ from unweave.types import UserError
 
 _FORMAT = 1  # of the cached file: a change in how pictures are read makes a new one
 
+_NO_PICTURES = frozenset({"BUFR", "GRIB", "HDF5", "MPEG", "PALM", "PDF"})
+"""Formats that Pillow knows by name but does not read: notes, tables and films may lie beside."""
+
 
 def list_pictures(folder: Path) -> list[tuple[str, int, int]]:
     """(relative path with /, bytes, time of change) of each picture, sorted by path."""
@@ -25,7 +28,8 @@ def list_pictures(folder: Path) -> list[tuple[str, int, int]]:
         kind = "is a file, not a folder" if folder.exists() else "does not exist"
         raise UserError(f"{folder} {kind}: give the folder with the pictures, images:FOLDER")
     Image.init()
-    endings = {ending.removeprefix(".") for ending in Image.registered_extensions()}
+    endings = {ending.removeprefix(".") for ending, kind in Image.registered_extensions().items()
+               if kind not in _NO_PICTURES}
     found: list[tuple[str, int, int]] = []
     pending = [("", str(folder))]
     while pending:
