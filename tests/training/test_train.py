@@ -114,6 +114,23 @@ def test_kill_9_loses_at_most_the_work_since_the_last_checkpoint(tmp_path):
         assert same(a, b)
 
 
+def test_a_run_killed_before_or_while_it_wrote_goes_on(sprites, tmp_path):
+    """Its folder is made before its config is in it, and files have another name at first."""
+    before, amid = small_plan(seeds=[0, 1])
+    (tmp_path / before.run_id).mkdir()
+    (tmp_path / amid.run_id).mkdir()
+    (tmp_path / amid.run_id / ".config.json.123.tmp").write_text("{")
+    runs = train_small([before, amid], sprites, out=tmp_path, resume=True)
+    for run in runs:
+        assert sorted(p.name for p in run.folder.iterdir()) == [
+            "config.json", "curves.parquet", "run.json", "weights.safetensors"]
+    foreign = small_plan(seeds=2)
+    (tmp_path / foreign[0].run_id).mkdir()
+    (tmp_path / foreign[0].run_id / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="is not a run folder"):
+        train_small(foreign, sprites, out=tmp_path, resume=True)
+
+
 def test_bad_folders_get_one_sentence(sprites, tmp_path):
     run = train_small(small_plan(), sprites, out=tmp_path)[0]
 

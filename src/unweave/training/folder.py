@@ -45,6 +45,21 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         raise
 
 
+def is_empty(folder: Path) -> bool:
+    """Whether a folder holds nothing but what a killed process had half written."""
+    return folder.is_dir() and all(_is_half_written(path) for path in folder.iterdir())
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed processes had half written: checkpoints can be large."""
+    for path in filter(_is_half_written, list(folder.iterdir())):
+        path.unlink(missing_ok=True)
+
+
+def _is_half_written(path: Path) -> bool:
+    return path.name.startswith(".") and path.name.endswith(".tmp")
+
+
 def write_json(path: Path, record: dict[str, Any]) -> None:
     """A JSON file, indented for people."""
     write_atomically(path, lambda p: p.write_text(json.dumps(record, indent=2) + "\n"))

@@ -201,5 +201,6 @@ def _finish(job: Job, stack: Stack, m: int, dataset: FactorDataset, num_beside: 
         files.write_curves(job.folder, job.config.run_id, job.curves)
         files.write_json(job.folder / "run.json", info)
         (job.folder / "checkpoint.safetensors").unlink(missing_ok=True)
+        files.sweep(job.folder)
     params = {k: t.clone()[None] for k, t in weights.items()}
     job.run = Run(job.config, params, job.curves, info, dataset, job.folder, stack.device)

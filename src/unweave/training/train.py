@@ -239,6 +239,8 @@ def _open(config: RunConfig, out: Path | None, resume: bool, device: torch.devic
         done = (folder / "run.json").exists()
         raise UserError(f"{folder} exists already ({'finished' if done else 'unfinished'}): add "
                         "--resume to keep it and go on, or give another --out")
+    if files.is_empty(folder):  # killed before the config was in it
+        return job
     if files.read_config(folder) != config:
         raise UserError(f"{folder} holds another run than its name says: remove it")
     if (folder / "run.json").exists():
