@@ -175,6 +175,11 @@ def test_bad_folders_get_one_sentence(sprites, tmp_path):
     ({"seeds": [1, 1]}, "the same run is asked for twice"),
     ({"seeds": [-1]}, "seeds must be at least 0"),
     ({"seeds": []}, "no seeds were given"),
+    ({"seeds": 1.5}, "are not whole numbers"),
+    ({"seeds": [0, 0.5]}, "are not whole numbers"),
+    ({"seeds": 1 << 64}, "must be below 2\\^64"),
+    ({"seeds": str(1 << 64)}, "must be below 2\\^64"),
+    ({"beta": []}, "beta has an empty list of values"),
     ({"alpha": 1.0}, "unknown letter of beta_vae 'alpha'"),
 ])
 def test_bad_input_is_refused_before_anything_is_written(sprites, tmp_path, changes, words):
@@ -210,6 +215,8 @@ def test_seeds_and_names():
     assert unweave.training.parse_seeds("0..3") == [0, 1, 2, 3]
     assert unweave.training.parse_seeds("0,2,5..6") == [0, 2, 5, 6]
     assert unweave.training.parse_seeds(4) == [4]
+    assert unweave.training.parse_seeds(np.int64(4)) == [4]
+    assert unweave.training.parse_seeds(np.arange(2)) == unweave.training.parse_seeds(range(2))
     (config,) = plan("vae", device="cpu", precision="float32")
     assert config == RunConfig("vae")
     started = time.monotonic()

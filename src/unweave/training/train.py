@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsInt
 
 import torch
 
@@ -26,16 +26,31 @@ from unweave.types import UserError, unknown_name
 
 CHECKPOINT_SECONDS = 60.0
 
+Seeds = SupportsInt | str | Iterable[SupportsInt]
+"""Whole numbers, numpy's too; see `parse_seeds`."""
 
-def parse_seeds(seeds: int | str | Iterable[int]) -> list[int]:
+
+def parse_seeds(seeds: Seeds) -> list[int]:
     """Seeds from a number, a list, `"0..3"` (both ends included) or `"0,2,5..7"`."""
-    if isinstance(seeds, int):
-        seeds = [seeds]
-    if not isinstance(seeds, str):
-        found = [int(s) for s in seeds]
-        if any(s < 0 for s in found):
-            raise UserError(f"seeds must be at least 0, got {found}")
-        return found
+    if isinstance(seeds, str):
+        found = _written_seeds(seeds)
+    else:
+        given = list(seeds) if isinstance(seeds, Iterable) else [seeds]
+        try:
+            found = [int(s) for s in given]
+            whole = all(isinstance(s, str) or s == n for s, n in zip(given, found))
+        except (TypeError, ValueError, OverflowError):
+            whole = False
+        if not whole:
+            raise UserError(f"seeds {given} are not whole numbers: give 0, [0, 1, 2] or '0..3'")
+    if any(s < 0 for s in found):
+        raise UserError(f"seeds must be at least 0, got {found}")
+    if any(s >= 1 << 64 for s in found):  # random streams take 64 bits of it
+        raise UserError(f"seeds must be below 2^64, got {max(found)}")
+    return found
+
+
+def _written_seeds(seeds: str) -> list[int]:
     found = []
     for part in seeds.split(","):
         match = re.fullmatch(r"\s*(\d+)(?:\.\.(\d+))?\s*", part)
@@ -45,7 +60,7 @@ def parse_seeds(seeds: int | str | Iterable[int]) -> list[int]:
     return found
 
 
-def plan(method: str, data: str = "dsprites", *, seeds: int | str | Iterable[int] = 0,
+def plan(method: str, data: str = "dsprites", *, seeds: Seeds = 0,
          device: str = "auto", precision: str = "auto", **given: Any) -> list[RunConfig]:
     """The configs of a grid: every combination of seeds and of letters given as lists.
 
@@ -65,6 +80,9 @@ def plan(method: str, data: str = "dsprites", *, seeds: int | str | Iterable[int
     for name in ("learning_rate", "adam_beta1", "adam_beta2", "adam_eps"):
         if name in fields:  # 1 and 1.0 are one rate, and must be one run
             fields[name] = float(fields[name])
+    for name, value in chosen.items():
+        if isinstance(value, list | tuple) and not value:
+            raise UserError(f"{name} has an empty list of values: give one, or several")
     grid = [dict(zip(chosen, combination)) for combination in itertools.product(
         *[v if isinstance(v, list | tuple) and k in known else [v] for k, v in chosen.items()])]
     data = absolute_spec(data)
@@ -107,7 +125,7 @@ def _check(fields: Mapping[str, Any]) -> None:
 
 
 def train(method: str, data: str | FactorDataset = "dsprites", *,
-          seeds: int | str | Iterable[int] = 0, steps: int = 300_000,
+          seeds: Seeds = 0, steps: int = 300_000,
           out: str | Path | None = "runs", device: str = "auto", resume: bool = False,
           progress: bool | None = None, init_from: str | Path | Run | None = None,
           log: str | None = None, **hyper: Any) -> list[Run]:
