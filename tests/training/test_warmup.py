@@ -153,6 +153,18 @@ def test_other_networks_are_refused(runs, sprites, change, words):
         train(given.pop("method"), sprites, out=None, init_from=runs[0], **given)
 
 
+def test_a_donor_of_other_images_is_refused_from_its_folder_too(runs):
+    """A folder is read with the data in memory of the new run: its weights tell."""
+    donor, _ = runs
+    small_images = np.zeros((16, 16, 16, 1), np.uint8)
+    data = table_dataset(small_images, np.arange(16)[:, None], ("which",), name="other")
+    for given in (donor, donor.folder):
+        with pytest.raises(UserError, match="images"):
+            train("vade", data, out=None, init_from=given, clusters=3, **OPTIONS)
+    with pytest.raises(UserError, match="4 latents for images of 16x16x1, those of other"):
+        load(donor.folder, data=data, device="cpu")
+
+
 def test_a_missing_donor_is_told(sprites, tmp_path):
     with pytest.raises(UserError, match="beta_vae-0 to start from is not here"):
         train_small(small(init_from="beta_vae-0"), sprites, out=tmp_path)

@@ -388,8 +388,11 @@ def load(folder: str | Path, *, device: str = "auto", data: FactorDataset | None
     prior = METHODS[config.method].prior
     if prior is not None:
         expected |= named(prior.init(config.num_latents, **pick(prior.init, letters)))
-    if set(expected) != set(weights):
+    if ({k: tuple(spec.shape) for k, spec in expected.items()}
+            != {k: tuple(t.shape) for k, t in weights.items()}):
+        size = "x".join(map(str, dataset.image_shape))
         raise UserError(f"{folder / 'weights.safetensors'} does not hold the weights of a "
-                        f"{config.architecture} with {config.num_latents} latents")
+                        f"{config.architecture} with {config.num_latents} latents for images of "
+                        f"{size}, those of {dataset.name}")
     params = {k: t[None] for k, t in weights.items()}
     return Run(config, params, files.read_curves(folder), info, dataset, folder, where)
