@@ -218,6 +218,24 @@ def test_pruned_by_cell_or_over_all(tmp_path):
     assert prune_weights(store, keep=0, best="mig") == {"kept": 0, "removed": 1}
 
 
+def test_weights_of_other_studies_stay_where_one_keeps_its_best(tmp_path):
+    """The first keeps all, and its runs have no score by which the second chooses."""
+    store, finished = open_store(tmp_path / "s", create=True), []
+    for name, method, key in (("one", "vae", "sap"), ("tiny", "dip_vae_i", "mig")):
+        configs = plan(method, "sprites", seeds=[0, 1], device="cpu")
+        remember(store, Study(name, make, "", data=("sprites",)), configs, (key,))
+        for config, value in zip(configs, (float("nan"), 0.2)):
+            store.append("scores", [{"run_id": config.run_id, "key": key, "value": value,
+                                     "higher_is_better": True}])
+            store.append("runs", [{"run_id": config.run_id, "config": config.to_json()}])
+            store.write_file(f"weights/{config.run_id}.safetensors", b"x")
+        finished.append(configs)
+    # All is done: an earlier call was killed just before it removed what is not the best.
+    run_study(STUDY, finished[1], store, metrics=["mig"], weights="best", device="cpu")
+    assert set(store.files("weights")) == {f"{config.run_id}.safetensors" for config in (
+        *finished[0], finished[1][1])}  # of the second study the one with a number
+
+
 def test_two_studies_of_one_name_are_refused(tmp_path):
     store = open_store(tmp_path / "s", create=True)
     remember(store, STUDY, STUDY.runs(), ("mig",))

@@ -7,8 +7,9 @@ made again from the weights that the store kept.
 from __future__ import annotations
 
 import json
+import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,16 +77,20 @@ def _run(store: Store, config: RunConfig, row: dict[str, Any], folder: Path, dev
     return Run(config, params, {}, info, load_data(config.data), own, device)
 
 
-def prune_weights(store: Store, *, keep: int, best: str, per_cell: bool = False) -> dict[str, int]:
+def prune_weights(store: Store, *, keep: int, best: str, per_cell: bool = False,
+                  among: Collection[str] | None = None) -> dict[str, int]:
     """Remove the weights of all but the `keep` runs with the best score `best`, rows stay.
 
     `per_cell`: the best of each cell, the runs that differ in their seed only, as
-    `run --weights best` keeps them. The order is the same for everybody who asks, so that runners
-    that prune one store at the same time agree.
+    `run --weights best` keeps them. `among`: only these runs are looked at, weights of others stay.
+    The order is the same for everybody who asks, so that runners that prune one store at the same
+    time agree; a score that is not a number comes last.
     """
     if keep < 0:
         raise UserError(f"--keep must be at least 0, got {keep}")
     held = {name.removesuffix(".safetensors") for name in store.files("weights")}
+    if among is not None:
+        held &= set(among)
     if not held:
         return {"kept": 0, "removed": 0}
     scores = store.scores() if keep else []
@@ -97,7 +102,7 @@ def prune_weights(store: Store, *, keep: int, best: str, per_cell: bool = False)
     sign = 1.0 if found and found[0]["higher_is_better"] is False else -1.0
     cells = {row["run_id"]: _cell(row) if per_cell else "" for row in store.runs()}
     chosen: dict[str, list[str]] = {}
-    for row in sorted(found, key=lambda row: (sign * row["value"], row["run_id"])):
+    for row in sorted(found, key=lambda row: (_rank(sign, row["value"]), row["run_id"])):
         of_cell = chosen.setdefault(cells.get(row["run_id"], row["run_id"]), [])
         if len(of_cell) < keep and row["run_id"] not in of_cell:
             of_cell.append(row["run_id"])
@@ -114,6 +119,10 @@ def check_best(best: str, metrics: Sequence[str]) -> None:
     if best.partition(".")[0] not in metrics:
         raise UserError(f"--weights best needs a score of the study, and {best!r} is none: name "
                         f"one of {', '.join(metrics) or 'none'} with --best")
+
+
+def _rank(sign: float, value: float | None) -> float:
+    return math.inf if value is None or math.isnan(value) else sign * value
 
 
 def _cell(row: dict[str, Any]) -> str:

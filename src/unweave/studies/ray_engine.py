@@ -139,6 +139,7 @@ def run_on_ray(study: Study, configs: Sequence[RunConfig], store: Store, *,
     gpus = gpus_of(ray, needs)
     todo, outcome = begin(study, configs, store, metrics)
     if not todo:
+        keep_best(store, study, weights, best)
         return outcome
     room = {"num_gpus": gpus, "num_cpus": needs.cpus, "max_retries": needs.retries}
     device = "cuda" if gpus else "cpu"
@@ -163,12 +164,13 @@ def run_on_ray(study: Study, configs: Sequence[RunConfig], store: Store, *,
                 pending |= {score.remote(value): (value, config)
                             for value, config in zip(made, mine)}
         try:
-            _gather(ray, pending, trained, runner, tally, lambda: keep_best(store, weights, best))
+            _gather(ray, pending, trained, runner, tally,
+                    lambda: keep_best(store, study, weights, best))
         finally:
             for ref in pending:
                 ray.cancel(ref)
             tally.end()
-    keep_best(store, weights, best)
+    keep_best(store, study, weights, best)
     return outcome
 
 

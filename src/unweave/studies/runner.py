@@ -34,7 +34,7 @@ from unweave.metrics import CONVENTIONS, METRICS
 from unweave.studies.adding import check_best, prune_weights
 from unweave.studies.catalog import Study
 from unweave.studies.claims import Runner, check_exclusive
-from unweave.studies.memory import remember
+from unweave.studies.memory import recall, remember
 from unweave.studies.rows import WEIGHTS, Scored, ScoreJob, check_apart, prepare, score_and_store
 from unweave.studies.store import Store
 from unweave.studies.tally import Outcome, Tally
@@ -80,6 +80,7 @@ def run_study(study: Study, configs: Sequence[RunConfig], store: Store, *,
         log = f"tensorboard:{(store.folder or folder) / 'tensorboard'}"
     todo, outcome = begin(study, configs, store, metrics)
     if not todo:
+        keep_best(store, study, weights, best)  # a call before may have ended just ahead of this
         return outcome
     known = dict(datasets or {})
     with Runner(store).at_work() as runner, _pool(num_workers) as pool:
@@ -89,7 +90,7 @@ def run_study(study: Study, configs: Sequence[RunConfig], store: Store, *,
 
         def collect() -> None:
             _collect(waiting.pop(0), runner, tally)
-            keep_best(store, weights, best)
+            keep_best(store, study, weights, best)
 
         def collect_scored() -> None:
             while waiting and all(future.done() for future in waiting[0]):
@@ -116,7 +117,7 @@ def run_study(study: Study, configs: Sequence[RunConfig], store: Store, *,
             for futures in waiting:
                 _collect(futures, runner, tally)
             tally.end()
-    keep_best(store, weights, best)
+    keep_best(store, study, weights, best)
     return outcome
 
 
@@ -143,10 +144,14 @@ def check_scores(study: Study, metrics: Sequence[str]) -> None:
             raise unknown_name(f"setting of the metrics of {study.name}", name, known)
 
 
-def keep_best(store: Store, weights: str, best: str) -> None:
-    """Where only the best weights are kept, remove those of the others."""
+def keep_best(store: Store, study: Study, weights: str, best: str) -> None:
+    """Where only the best weights are kept, remove those of the study's others.
+
+    Other studies of the store may keep all of theirs, or go by another score.
+    """
     if weights == "best" and store.files("weights"):
-        prune_weights(store, keep=1, best=best, per_cell=True)
+        record = recall(store, study.name)
+        prune_weights(store, keep=1, best=best, per_cell=True, among=record and record["runs"])
 
 
 def begin(study: Study, configs: Sequence[RunConfig], store: Store,
