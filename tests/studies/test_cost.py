@@ -36,6 +36,9 @@ def test_rates_are_the_measured_ones():
         config = replace(runs(1)[0], method=method, architecture=network)
         assert H200.of(config, num_runs) == pytest.approx(rate, rel=1e-4), network
     assert H200.of(runs(1, "cars3d")[0], 128) == pytest.approx(0.77 * 20_478)
+    for grey in ("mnist,size=28", "mnist,size=28,split=all", "dsprites:FILE", "dsprites"):
+        config = replace(runs(1)[0], data=grey, method="infogan", architecture="infogan-mnist")
+        assert H200.of(config, 64) == pytest.approx(3_092, rel=1e-4), grey
     assert H200.of(runs(1, method="beta_tcvae")[0], 128) == pytest.approx(0.93 * 20_478)
 
 
@@ -47,8 +50,8 @@ def test_days_and_money():
     assert three.days == two.days  # nothing for the third GPU
     assert one.money == pytest.approx(2.0 * one.gpu_hours)
     assert one.core_hours == pytest.approx(256 * 35 / 3600)
-    for wrong in ({"gpus": 0}, {"price": -1.0}):
-        with pytest.raises(UserError, match="must be at least"):
+    for wrong in ({"gpus": 0}, {"price": -1.0}, {"price": float("nan")}, {"price": float("inf")}):
+        with pytest.raises(UserError, match="at least"):
             cost_of(configs, **wrong)
     with pytest.raises(UserError, match="trains nothing"):
         cost_of([])
@@ -63,6 +66,9 @@ def test_own_rates(tmp_path):
     for text, words in (("{", "not a JSON"), ('{"speed": 1}', "'speed', which is none of"),
                         ('{"colour": 0}', "colour is 0"), ('{"steps_per_second": {}}', "must be"),
                         ('{"steps_per_second": {"x": 1}}', "must be names"),
+                        ('{"steps_per_second": {"\u00b2": 1}}', "must be names"),
+                        ('{"steps_per_second": {"1": Infinity}}', "is inf, and must be"),
+                        ('{"most_runs": 0.5}', "most_runs is 0.5, and must be a whole"),
                         ('{"methods": {"vae": {"x": 1}}}', "methods vae must be names"),
                         ('{"methods": {"vae": "x"}}', "methods vae is 'x'")):
         path.write_text(text)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 import json
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from unweave.config import RunConfig
+from unweave.data import parse_spec
 from unweave.objectives import canonical
 from unweave.studies.store import Store
 from unweave.training.packing import in_pieces, pack
@@ -64,7 +66,7 @@ class Rates:
             method, 1.0 if method in ("vae", "beta_vae") else self.other))
         rate = (_by_size(share, num_runs) if isinstance(share, Mapping)
                 else share * _by_size(self.steps_per_second, num_runs))
-        grey = config.data.partition(":")[0] in ONE_CHANNEL
+        grey = parse_spec(config.data)[0] in ONE_CHANNEL
         return rate * (1.0 if grey else self.colour)
 
 
@@ -129,8 +131,8 @@ def cost_of(configs: Sequence[RunConfig], rates: Rates = H200, *, gpus: int = 1,
     """Hours, days and money for runs on some GPUs, at a price for a GPU hour."""
     if gpus < 1:
         raise UserError(f"--gpus must be at least 1, got {gpus}")
-    if price is not None and price < 0:
-        raise UserError(f"--price must be at least 0, got {price:g}")
+    if price is not None and not 0 <= price < math.inf:
+        raise UserError(f"--price must be a number of at least 0, got {price:g}")
     if not configs:
         raise UserError("this study trains nothing, so it costs nothing")
     stacks, rows = [], {}
@@ -171,6 +173,9 @@ def read_rates(path: str | Path) -> Rates:
         held[k] = _table(path, k, held[k], sizes=k == "steps_per_second")
     for k in ("other", "colour", "encode_seconds", "score_seconds", "most_runs"):
         held[k] = _number(path, k, held[k], zero=k.endswith("_seconds"))
+    if held["most_runs"] != int(held["most_runs"]):
+        raise UserError(f"{path}: most_runs is {held['most_runs']:g}, and must be a whole number "
+                        "above 0")
     return Rates(**held | {"most_runs": int(held["most_runs"]), "name": str(held["name"]),
                            "source": str(held["source"])})
 
@@ -178,7 +183,7 @@ def read_rates(path: str | Path) -> Rates:
 def _table(path: str | Path, name: str, held: Any, *, sizes: bool) -> dict[str, Any]:
     """Numbers by name, or by the size of a stack; methods may have a table of sizes each."""
     if not isinstance(held, dict) or (sizes and (
-            not held or not all(size.isdigit() and int(size) for size in held))):
+            not held or not all(size.isdecimal() and int(size) for size in held))):
         raise UserError(f"{path}: {name} must be names and numbers, as in "
                         '{"steps_per_second": {"36": 15990, "128": 20434}}')
     return {k: _table(path, f"{name} {k}", value, sizes=True)
@@ -188,7 +193,7 @@ def _table(path: str | Path, name: str, held: Any, *, sizes: bool) -> dict[str, 
 
 def _number(path: str | Path, name: str, value: Any, *, zero: bool = False) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and (
-            value > 0 or (zero and value == 0)):
+            0 < value < math.inf or (zero and value == 0)):
         return float(value)
     raise UserError(f"{path}: {name} is {value!r}, and must be a number above 0")
 

@@ -46,7 +46,7 @@ def infogan_seeds(data: Sequence[str], seeds: Sequence[int], device: str = "auto
     """InfoGAN and InfoWGAN-GP on MNIST over seeds: what codes and noise come to mean.
 
     Command: unweave study run infogan_seeds --data mnist,size=28 --weights all --store S
-    Time: 45 minutes of an H200 by `unweave study cost`, most of them InfoWGAN-GP's.
+    Time: 35 minutes of an H200 by `unweave study cost`, most of them InfoWGAN-GP's.
     Result: traversals (figures 25 and 36) and reconstructions with the noise varied (figure 26);
         how often the category is the digit.
     Source: Kim & Mnih 2018, appendix H.
@@ -59,7 +59,7 @@ def infogan_codes(data: Sequence[str], seeds: Sequence[int], device: str = "auto
     """InfoGAN on MNIST with other numbers of codes and of categories.
 
     Command: unweave study run infogan_codes --data mnist,size=28 --weights all --store S
-    Time: half an hour of an H200 by `unweave study cost`.
+    Time: 25 minutes of an H200 by `unweave study cost`.
     Result: with three codes (figure 27), and with 2 and 20 categories (28 to 31), digits move
         between codes, category and noise.
     Source: Kim & Mnih 2018, appendix H.
@@ -90,7 +90,7 @@ def infogan_stability(data: Sequence[str], seeds: Sequence[int], device: str = "
     """The discriminator of InfoGAN beside the critic of InfoWGAN-GP, through training.
 
     Command: unweave study run infogan_stability --data mnist,size=28,dsprites --store S
-    Time: 2.3 hours of an H200 by `unweave study cost`.
+    Time: 2 hours of an H200 by `unweave study cost`.
     Result: curves. InfoGAN's discriminator comes to call everything real (figure 24:
         critic_fake_right to 0); InfoWGAN-GP's losses settle, on MNIST (figure 32) and on 2D Shapes
         (figure 33).
@@ -109,7 +109,7 @@ def jiang2017(data: Sequence[str], seeds: Sequence[int], device: str = "auto",
     """VaDE on MNIST: clustering accuracy over seeds, and the scores of its codes.
 
     Command: unweave study run jiang2017 --data mnist,size=28,split=all --seeds 0..9 --store S
-    Time: 7 minutes of an H200 by `unweave study cost`.
+    Time: 5.5 minutes of an H200 by `unweave study cost`.
     Result: the paper has an accuracy of 0.94, ours over 20 seeds a median of 0.85 and a best of
         0.93 after 80 epochs (docs/methods/vade.md); little disentanglement (Kaddah 2020).
     Source: Jiang et al. 2017, section 4: 70,000 images, batch 100, 300 epochs, Adam at 2e-3
