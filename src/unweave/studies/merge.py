@@ -20,11 +20,12 @@ def merge(into: Store, others: Sequence[Store]) -> list[dict[str, Any]]:
     cannot be joined (two studies of one name) is refused before anything is written. Killed in the
     middle, the same call goes on: rows of runs come last, as in a study.
     """
-    for other in others:
+    for number, other in enumerate(others):
         if other.address == into.address:
             raise UserError(f"{into.address} cannot be merged into itself: name another store")
         for name in studies_in(other):
-            _same_source(into, other, name)
+            for before in (into, *others[:number]):  # two that are read may not agree, either
+                _same_source(before, other, name)
     return [_add(into, other) for other in others]
 
 
