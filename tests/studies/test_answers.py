@@ -291,3 +291,15 @@ def test_tables_and_figures_are_written(small, tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "32 runs: 2 data sets, 4 settings, 4 seeds" in shown
     assert all(f"\n{name}: " in shown for name in QUESTIONS)
+
+
+def test_two_runs_are_too_few_to_correlate_and_say_so(tmp_path):
+    store = open_store(tmp_path / "s", create=True)
+    for seed in (0, 1):
+        store.append("scores", [{"run_id": str(seed), "key": key, "value": 0.1 * seed, "seed": 0,
+                                 "convention": "study2019", "version": "1", "settings": "{}",
+                                 "overridden": "[]"} for key in ("mig", "elbo")])
+        store.append("runs", [{"run_id": str(seed), "source": "unweave", "status": "done",
+                               "data": "dsprites", "method": "vae", "seed": seed}])
+    for _, answer in analyse(read_rows(store)):
+        assert answer.missing or answer.sentence

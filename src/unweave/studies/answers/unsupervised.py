@@ -10,7 +10,7 @@ import numpy as np
 
 from unweave.studies.answers.answer import Answer, Figure, Question, said
 from unweave.studies.answers.correlation import correlate, mean_records, pair_records, shades
-from unweave.studies.answers.grid import METRICS, UNSUPERVISED, Rows
+from unweave.studies.answers.grid import METRICS, UNSUPERVISED, Missing, Rows
 
 
 def answer(rows: Rows, rng: np.random.Generator) -> Answer:
@@ -18,6 +18,9 @@ def answer(rows: Rows, rng: np.random.Generator) -> Answer:
     metrics, without = rows.need(METRICS), rows.need(UNSUPERVISED)
     found = correlate(rows, [*without, *metrics], rng)
     records = pair_records(found, without, metrics)
+    if not records:
+        raise Missing("no data set has three runs with scores of both kinds: "
+                      "`unweave study add` scores them")
     strongest = max(records, key=lambda r: abs(r["value"]))
     parts = [(f"{r['score']} with {r['other']} on {r['data']}",
               said(r["value"], r["low"], r["high"])) for r in [strongest]]
