@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from unweave.studies.published import import_published
+from unweave.studies.published import import_published, read_published
 from unweave.studies.store import open_store
 from unweave.types import UserError
 
@@ -176,3 +176,12 @@ def test_a_damaged_archive_is_one_sentence(tmp_path):
     (tmp_path / "a.zip").write_bytes(b"PK no")
     with pytest.raises(UserError, match="cannot be read"):
         import_published(open_store(tmp_path / "s", create=True), [tmp_path / "a.zip"])
+
+
+@pytest.mark.parametrize(("seed", "number"), [("inf", ""), ("0", "inf"), ("0", "x")])
+def test_seeds_and_numbers_of_models_that_are_none_are_one_sentence(tmp_path, seed, number):
+    path = tmp_path / "table.csv"
+    path.write_text("dataset,model_name,model_random_seed,vae_beta,model_num\n"
+                    f"cars3d,beta_vae,{seed},1,{number}\n")
+    with pytest.raises(UserError, match=r"line 2: the .* is not a number"):
+        read_published([path])

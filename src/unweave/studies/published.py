@@ -239,10 +239,13 @@ def _run(where: str, method: Any, data: Any, seed: Any, settings: Mapping[str, A
     letter, name = LETTERS[method]
     try:
         strength, seed = float(settings.get(name)), int(float(seed))  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise UserError(f"{where}: the seed {seed!r} or {name} {settings.get(name)!r} is not a "
                         "number") from None
-    config = {} if number in (None, "") else {"model_num": int(float(number))}
+    try:
+        config = {} if number in (None, "") else {"model_num": int(float(number))}
+    except (TypeError, ValueError, OverflowError):
+        raise UserError(f"{where}: the number of the model, {number!r}, is not a number") from None
     return {"run_id": f"published-{data}-{method}-{letter}={strength:g}-{seed}",
             "study": "published", "source": "published", "status": "done", "method": method,
             "data": data, "letter": letter, "strength": strength, "seed": seed, "steps": _STEPS,
