@@ -70,6 +70,10 @@ def test_two_studies_of_one_name_are_not_joined(tmp_path):
     with pytest.raises(UserError, match="two studies of one name"):
         merge(a, [b])
     assert a.runs() == []
+    into = open_store(tmp_path / "into", create=True)
+    with pytest.raises(UserError, match="two studies of one name"):
+        merge(into, [a, b])  # the two that are read do not agree
+    assert recall(into, "mine") is None
 
 
 def published(folder):
@@ -181,3 +185,10 @@ def test_runs_on_other_data_and_in_other_arithmetic_are_the_same_study(tmp_path)
     record["hyper"]["gamma"] = 100.0
     assert not trained_alike({"config": json.dumps(record)})
     assert not trained_alike({"config": None})
+
+
+def test_runs_that_saw_a_part_of_the_data_are_no_part_of_a_published_cell():
+    config, = plan("beta_vae", "dsprites", device="cpu", beta=4.0, architecture="conv64-study2019")
+    assert trained_alike({"config": config.to_json()})
+    for data, alike in (("dsprites:FILE", True), ("dsprites:FILE,leave_out=shape:0", False)):
+        assert trained_alike({"config": config.replace(data=data).to_json()}) == alike

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unweave.config import RunConfig
+from unweave.data import parse_spec
 from unweave.objectives import complete
 from unweave.studies.catalog import locatello2019
 from unweave.studies.published import CONVENTION, read_published
@@ -80,7 +81,8 @@ def trained_alike(row: Mapping[str, Any]) -> bool:
         letters = complete(config.method, dict(config.hyper))
     except (TypeError, ValueError):
         return False
-    return config.replace(hyper=letters, **_ASIDE) in _published_settings()
+    options = parse_spec(config.data)[2]  # such as combinations that training does not see
+    return not options and config.replace(hyper=letters, **_ASIDE) in _published_settings()
 
 
 _ASIDE = {"seed": 0, "data": "dsprites", "precision": "float32"}
@@ -189,7 +191,7 @@ def _cells(runs: Any, scores: dict[tuple[str, str], float]) -> Cells:
         row = about.get(run_id)
         if row is None or row["strength"] is None or value is None or value != value:
             continue
-        cell = (row["data"].partition(":")[0], row["method"], float(row["strength"]), key)
+        cell = (parse_spec(row["data"])[0], row["method"], float(row["strength"]), key)
         found.setdefault(cell, []).append((int(row["seed"]), float(value)))
     return found
 
