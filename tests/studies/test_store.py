@@ -114,3 +114,9 @@ def test_no_permission_is_one_sentence(tmp_path):
     (tmp_path / "s").mkdir(mode=0o500)
     with pytest.raises(UserError, match="no permission"):
         open_store(tmp_path / "s/inside", create=True)
+
+
+def test_a_format_that_is_no_number_is_one_sentence(tmp_path):
+    (tmp_path / "store.json").write_text('{"format": "x"}')
+    with pytest.raises(UserError, match=r"store\.json is damaged"):
+        open_store(tmp_path)

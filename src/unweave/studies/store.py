@@ -356,8 +356,8 @@ def open_store(address: str | Path, *, create: bool = False,
             store.write_file("store.json", json.dumps({"format": FORMAT}).encode())
         return store
     try:
-        number = json.loads(payload)["format"]
-    except (json.JSONDecodeError, KeyError, TypeError):
+        number = int(json.loads(payload)["format"])
+    except (ValueError, KeyError, TypeError):
         raise UserError(f"{address}/store.json is damaged: write {{\"format\": {FORMAT}}} into it "
                         "if this is a store") from None
     if number > FORMAT:
