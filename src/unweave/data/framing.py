@@ -113,12 +113,7 @@ class Framing:
 
     def _in_colour(self, picture: Image.Image) -> Image.Image:
         wanted = "L" if self.channels == 1 else "RGB"
-        if picture.mode.startswith("I;16"):
-            deep = np.asarray(picture).astype(np.uint32)
-            picture = Image.fromarray(((deep + 128) // 257).astype(np.uint8))
-        elif picture.mode in ("I", "F"):
-            raise ValueError(f"its pixels are of the kind {picture.mode!r}, whose range is not "
-                             "known: save it with 8 or 16 bits")
+        picture = in_bytes(picture)
         if "transparency" in picture.info or picture.mode in ("LA", "PA", "RGBA", "La", "RGBa"):
             layer = picture.convert("RGBA")
             shade = BACKGROUNDS[self.background]
@@ -140,3 +135,17 @@ class Framing:
             raise ValueError(f"it has {width} x {height} pixels, too few for crop={self.crop}")
         left, top = (width - side) // 2, (height - side) // 2
         return picture.crop((left, top, left + side, top + side))
+
+
+def in_bytes(picture: Image.Image) -> Image.Image:
+    """A picture of 16 bits with 8; others as they are. ValueError where the range is not known.
+
+    Pillow's own conversion would clip: whatever is brighter than 255 of 65,535 became white.
+    """
+    if picture.mode.startswith("I;16"):
+        deep = np.asarray(picture).astype(np.uint32)
+        return Image.fromarray(((deep + 128) // 257).astype(np.uint8))
+    if picture.mode in ("I", "F"):
+        raise ValueError(f"its pixels are of the kind {picture.mode!r}, whose range is not known: "
+                         "save it with 8 or 16 bits")
+    return picture

@@ -11,6 +11,7 @@ from PIL import Image
 pytest.importorskip("fastapi")
 pytest.importorskip("onnx")
 
+from unweave.data.framing import Framing
 from unweave.report.explorer import upload
 from unweave.report.explorer.gate import COOKIE, Gate, is_loopback
 from unweave.report.explorer.listing import data_key
@@ -149,6 +150,15 @@ def test_uploads_are_framed_like_the_data_set(get):
     assert answer.status == 200
     pixels = np.frombuffer(answer.body, np.uint8).reshape(64, 64)
     assert (pixels == 255).all(), "the centre square is white"
+
+
+def test_uploads_of_16_bits_are_made_bytes_like_own_images(get, tmp_path):
+    deep = np.linspace(0, 65535, 64 * 64).astype(np.uint16).reshape(64, 64)
+    Image.fromarray(deep).save(tmp_path / "deep.png")
+    expected = Framing(channels=1).read(tmp_path / "deep.png")
+    answer = get(f"/api/frame/{KEY}", "POST", (tmp_path / "deep.png").read_bytes())
+    np.testing.assert_array_equal(np.frombuffer(answer.body, np.uint8).reshape(64, 64, 1), expected)
+    assert (expected < 255).mean() > 0.99, "not clipped to white"
 
 
 def test_uploads_that_are_no_pictures_too_large_or_bombs_are_refused(get, monkeypatch):

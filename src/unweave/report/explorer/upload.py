@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 from PIL import Image, ImageOps
 
-from unweave.data.framing import UNREADABLE
+from unweave.data.framing import UNREADABLE, in_bytes
 from unweave.types import UserError
 
 MAX_BYTES = 8_000_000
@@ -36,7 +36,7 @@ def read_picture(payload: bytes, shape: tuple[int, int, int]) -> np.ndarray:
                                     f"more than the {MAX_PIXELS // 1_000_000} million that are "
                                     "allowed: send a smaller one")
                 picture.load()
-                upright = ImageOps.exif_transpose(picture).convert("RGBA")
+                upright = in_bytes(ImageOps.exif_transpose(picture)).convert("RGBA")
                 ground = Image.new("RGBA", upright.size, "white")
                 flat = Image.alpha_composite(ground, upright).convert(
                     "L" if channels == 1 else "RGB")
