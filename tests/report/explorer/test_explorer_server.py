@@ -135,7 +135,8 @@ def test_images_are_picked_by_their_factors(get, sprites):
     np.testing.assert_array_equal(sheet[:64, :64, None], sprites.images([record["index"][0]])[0])
     one = get.json(f"/api/images/{KEY}?index=200")
     assert one["index"] == [200]
-    for query in ("f9=1", "f0=7", "fx=1", "f0=-1", "index=256", "index=-1"):
+    for query in ("f9=1", "f0=7", "fx=1", "f0=-1", "index=256", "index=-1",
+                  f"f0={'9' * 5000}", f"f{'9' * 5000}=1"):
         assert get(f"/api/images/{KEY}?{query}").status == 422, query
     assert get("/api/images/unknown").status == 404
     sample = get.json(f"/data/images/{KEY}.json")
@@ -190,6 +191,7 @@ def test_foreign_names_and_foreign_pages_are_refused(get):
     assert get("/data/runs.json", Origin="http://evil.example").status == 403
     assert get("/data/runs.json", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="no-cors"
                ).status == 403
+    assert get("/data/runs.json", Origin="http://[").status == 403
     same = f"127.0.0.1:{get.port}"
     assert get("/data/runs.json", Origin=f"http://{same}").status == 200
 

@@ -70,7 +70,7 @@ class Gate:
         if name is None or not self._is_ours(name):
             return 421, "this server does not answer under that name"
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+        if origin is not None and origin.partition("://")[2] != headers.get("host"):
             return 403, "requests from pages of other sites are refused"
         if headers.get("sec-fetch-site") == "cross-site" and \
                 headers.get("sec-fetch-mode") != "navigate":
