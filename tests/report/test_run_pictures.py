@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from random_runs import random_run
 from small import small_plan, train_small
 from unweave import cli
+from unweave.data import table_dataset
 from unweave.report.pictures import PICTURES, Latents, NoPicture, options_of, picture
 from unweave.report.pictures.picture import SCALE
 from unweave.report.pictures.sheets import told_apart
@@ -134,6 +136,24 @@ def test_losses_and_kl_show_every_curve(run):
     assert {"loss", "recon", "kl"} <= titles
     words = [text.get_text() for text in picture(run, "kl").draw().axes[0].texts]
     assert sum(word.count("z") for word in words) == 4
+
+
+def test_names_with_dollars_are_words_and_not_mathematics():
+    from matplotlib.text import Text
+
+    names = ("cost in $^", "$\\nothing$", "größe_ü")
+    factors = np.stack(np.meshgrid(range(3), range(4), range(2), indexing="ij"), -1).reshape(-1, 3)
+    images = np.random.default_rng(0).integers(0, 256, (24, 64, 64, 1), np.uint8)
+    own = random_run(data=table_dataset(images, factors, names, name="images:$\\nothing$"))
+    seen = Latents(own, num=24)
+    for name in ("correlations", "information", "importances", "histograms", "losses"):
+        drawn = picture(own, name, latents=seen).svg().decode()
+        assert ET.fromstring(drawn) is not None
+    drawn = picture(own, "responses", latents=seen, factors=names[:2])
+    words = [text.get_text() for text in drawn.draw().findobj(Text)]
+    assert names[2] in words
+    assert f"across: {names[0]}\ndown: {names[1]}" in words
+    assert drawn.png()
 
 
 def test_motion_is_a_gif_and_a_webp(run, latents, tmp_path):

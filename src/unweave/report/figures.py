@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from unweave.report.pictures.picture import literal
 from unweave.studies.answers.answer import Figure, Line, Panel
 from unweave.training.folder import write_atomically
 from unweave.types import UserError
@@ -60,7 +61,7 @@ def draw(figure: Figure) -> Any:
             handles |= dict(zip(*reversed(axes.get_legend_handles_labels())))
         canvas.legend(handles.values(), handles.keys(), loc="outside lower center",
                       ncols=min(len(handles), 6), fontsize=7, frameon=False)
-    return canvas
+    return literal(canvas)
 
 
 def _panel(axes: Any, panel: Panel, colours: dict[str, str], signed: bool) -> None:

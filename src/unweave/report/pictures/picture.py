@@ -181,7 +181,8 @@ class Chart(_Still):
     draw: Callable[[], Any] = field(repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "draw", cache(self.draw))
+        made = self.draw
+        object.__setattr__(self, "draw", cache(lambda: literal(made())))
 
     def _saved(self, kind: str, **options: Any) -> bytes:
         held = io.BytesIO()
@@ -241,6 +242,20 @@ def to_image(image: np.ndarray) -> Image.Image:
     if pixels.shape[-1] not in (1, 3):
         raise NoPicture(f"images of {pixels.shape[-1]} channels cannot be shown: 1 and 3 can")
     return Image.fromarray(np.repeat(pixels, 3, axis=-1) if pixels.shape[-1] == 1 else pixels)
+
+
+def literal(figure: Any) -> Any:
+    """The figure with its words taken as they are: names of factors and data may have a $ in them,
+    between two of which matplotlib reads mathematics. Numbers of logarithmic axes stay as they are.
+    """
+    from matplotlib.text import Text
+
+    numbers = {label for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)
+               if axis.get_scale() == "log" for label in axis.findobj(Text) if label != axis.label}
+    for text in figure.findobj(Text):
+        if text not in numbers:
+            text.set_parse_math(False)
+    return figure
 
 
 def data_uri(image: np.ndarray) -> str:
