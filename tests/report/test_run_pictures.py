@@ -292,6 +292,9 @@ def test_sheets_do_without_matplotlib(capsys, folder, tmp_path, monkeypatch):
     ("traversals --image 99999999", "outside 0..737279"),
     ("traversals --image some", "typical or zero"),
     ("traversals --span 0", "must be a number above 0"),
+    ("traversals --span nan", "must be a number above 0"),
+    ("traversals --span inf", "must be a number above 0"),
+    ("kl -o figure.pdf", "must end in .png or .svg"),
     ("responses --factors shape", "two different factors"),
 ])
 def test_bad_wishes_are_one_sentence(capsys, folder, tmp_path, monkeypatch, arguments, words):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from unweave.training import Run
 
 _FORMATS = ("png", "svg")
+_ENDINGS = (".png", ".svg", ".gif", ".webp")
+_OTHERS = (".pdf", ".jpg", ".jpeg", ".eps", ".tif", ".tiff", ".bmp")
+"""Nobody means a folder by these: they are refused, with the endings that a picture can have."""
 
 
 def show(
@@ -56,9 +60,9 @@ def show(
             raise unknown_name("picture", name, (*PICTURES, "all"))
     if form not in _FORMATS:
         raise unknown_name("format", form, _FORMATS)
-    if span is not None and span <= 0:
+    if span is not None and not 0 < span < math.inf:
         raise UserError(f"--span {span:g} must be a number above 0")
-    to_file = out is not None and out.suffix.lower() in (".png", ".svg", ".gif", ".webp")
+    to_file = out is not None and out.suffix.lower() in (*_ENDINGS, *_OTHERS) and not out.is_dir()
     if to_file and (len(asked) != 1 or "all" in (what or ())):
         raise UserError(f"{out} is one file: name one picture, or give a folder for several")
     names = list(PICTURES) if "all" in (what or ()) else asked or [
