@@ -21,7 +21,7 @@ pytest.importorskip("onnx")
 from unweave.report.explorer import vendor
 from unweave.report.explorer.export import write_export
 from unweave.report.explorer.gate import Gate
-from unweave.report.explorer.listing import Catalogue, find_runs
+from unweave.report.explorer.listing import Catalogue, data_key, find_runs
 from unweave.report.explorer.server import make_app
 from unweave.report.explorer.upload import read_picture
 
@@ -521,6 +521,36 @@ def test_colour_and_images_without_factors(page, serve, libraries, tmp_path):
         with Image.open(waiting.value.path()) as gif:
             first = np.asarray(gif.convert("RGB")).astype(int)[::4, ::4]
         assert np.abs(first - expected).mean() < 10, "256 colours for all frames"
+
+
+def test_images_that_come_late_do_not_replace_those_of_the_run_on_show(page, serve, libraries,
+                                                                       sprites, tmp_path):
+    draw = np.random.default_rng(0)
+    photos = FactorDataset("photos", FactorSpace.without_factors(40), BytePixels(
+        draw.integers(0, 256, (40, 64, 64, 1), np.uint8)))
+    own, other = random_run(data=sprites, seed=1), random_run(data=photos, seed=2)
+    for run, mig in ((own, 0.3), (other, 0.1)):
+        write_run(run, tmp_path, [("mig", mig)])
+    found = find_runs([tmp_path], datasets={"sprites": sprites, "photos": photos})
+    with serve(make_app(found, Gate.of("127.0.0.1", None), vendor=libraries)) as client:
+        open_page(page, client.url)
+        label = page.locator("#label-0").inner_text()
+        assert "shape" in label
+        held = []
+        page.route(f"**/data/images/{data_key('photos')}.json", lambda route: held.append(route))
+        page.locator(f"tr[data-run='{other.run_id}'] .side-a").click()
+        for _ in range(100):
+            page.wait_for_timeout(100)
+            if held:
+                break
+        page.locator(f"tr[data-run='{own.run_id}'] .side-a").click()
+        settled(page)
+        with page.expect_response(f"**/data/images/{data_key('photos')}.png"):
+            held[0].continue_()
+        page.wait_for_timeout(500)
+        assert page.locator(".panel-a").get_attribute("aria-label") == f"run A: {own.run_id}"
+        assert page.locator("#label-0").inner_text() == label
+        assert page.locator("#filters select").count() > 0
 
 
 def test_without_onnxruntime_the_server_makes_the_pictures(page, catalogue, serve, folder):

@@ -25,6 +25,7 @@ export class Album {
     /** @type {Picture[]} */
     this.sample = [];
     this.asked = 0;
+    this.opening = 0;
     for (const slot of [0, 1]) {
       const area = byId(`slot-${slot}`);
       byId(`file-${slot}`).addEventListener("change", (/** @type {any} */ event) => {
@@ -51,11 +52,13 @@ export class Album {
 
   /** The data set of the run on show. @param {string} dataset */
   async open(dataset) {
+    const mine = ++this.opening;
     if (dataset === this.dataset) return;
-    this.record = await getJson(`data/images/${dataset}.json`, "the list of images");
+    const record = await getJson(`data/images/${dataset}.json`, "the list of images");
     const sheet = await getBytes(`data/images/${dataset}.png`, "the sheet of images");
-    this.sample = await readSheet(new Blob([sheet]), this.record, dataset);
-    this.dataset = dataset;
+    const sample = await readSheet(new Blob([sheet]), record, dataset);
+    if (mine !== this.opening) return; // a run of other data was chosen meanwhile
+    Object.assign(this, { record, sample, dataset });
     this.pictures = [this.sample[0] ?? null, this.sample[1] ?? null];
     this.drawFilters();
     this.drawSlots();
