@@ -282,3 +282,15 @@ def test_without_npm_and_files_there_is_one_sentence(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"could not fetch .*E404"):
         vendor.find_or_fetch()
     assert not (tmp_path / "cache").exists() or not list((tmp_path / "cache").rglob("*.js"))
+
+
+@pytest.mark.parametrize(("method", "given", "first"), [
+    ("factor_vae", {"gamma": 35.0, "critic_beta2": 0.8}, ["gamma", "critic_beta2"]),
+    ("joint_vae", {"gamma_z": 30.0}, ["gamma_z"]), ("infogan", {}, ["lambda_mi"])])
+def test_the_strength_is_among_the_few_letters_that_the_list_has_room_for(sprites, tmp_path, method,
+                                                                          given, first):
+    run = random_run(data=sprites, method=method, **given)
+    found = find_runs([write_run(run, tmp_path)], datasets={"sprites": sprites})
+    for told in (found.records()[0]["letters"], run_record(run)["letters"]):
+        assert list(told)[:len(first)] == first
+        assert set(told) == set(dict(run.config.hyper)), "a filter may ask for any of them"

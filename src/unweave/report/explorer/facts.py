@@ -16,7 +16,7 @@ from unweave.data import shown_name
 from unweave.data.dataset import FactorDataset
 from unweave.metrics.arrays import as_labels
 from unweave.random import Purpose, numpy_generator
-from unweave.report.explorer.listing import data_key
+from unweave.report.explorer.listing import data_key, letters_of
 from unweave.report.pictures.latents import Latents
 from unweave.report.sheets import latent_facts
 from unweave.training import Run
@@ -51,7 +51,7 @@ def run_record(run: Run) -> dict[str, Any]:
     return {
         "id": run.run_id, "method": config.method, "data": shown_name(config.data),
         "dataset": data_key(config.data), "seed": config.seed, "steps": config.steps,
-        "architecture": config.architecture, "letters": dict(config.hyper),
+        "architecture": config.architecture, "letters": letters_of(config),
         "shape": list(run.dataset.image_shape), "latents": latents,
         "measure": "MI" if run.is_generator else "KL",
         "factors": list(Album(run.dataset).names),

@@ -24,7 +24,8 @@ from unweave import nn
 from unweave.config import RunConfig
 from unweave.data import DATASETS, load_data, parse_spec, shown_name
 from unweave.data.dataset import FactorDataset
-from unweave.objectives import METHODS
+from unweave.objectives import METHODS, letters
+from unweave.studies.catalog import STRENGTHS
 from unweave.studies.store import Store, open_store
 from unweave.training import Run, load
 from unweave.training import folder as files
@@ -62,7 +63,8 @@ class Listed:
             "method": config.method, "data": shown_name(config.data), "seed": config.seed,
             "steps": config.steps, "latents": config.num_latents,
             "architecture": config.architecture,
-            "letters": {k: v for k, v in config.hyper if isinstance(v, float | int | str)}}
+            "letters": {k: v for k, v in letters_of(config).items()
+                        if isinstance(v, float | int | str)}}
 
 
 @dataclass
@@ -237,6 +239,21 @@ def _run_of_store(entry: Listed, data: FactorDataset) -> Run:
                         f"{config.num_latents} latents")
     params = {k: t[None] for k, t in weights.items()}
     return Run(config, params, {}, {"status": entry.status}, data, device=choose_device("cpu"))
+
+
+def letters_of(config: RunConfig) -> dict[str, Any]:
+    """A run's letters, the strength first, then those that are not as they are by default.
+
+    The page shows the first few only: by the alphabet, FactorVAEs of any gamma would look alike.
+    """
+    known = letters(config.method) if config.method in METHODS else {}
+    strength = STRENGTHS.get(config.method)
+
+    def order(item: tuple[str, Any]) -> int:
+        name, value = item
+        return 0 if name == strength else 1 if name in known and value != known[name].default else 2
+
+    return dict(sorted(config.hyper, key=order))
 
 
 def data_key(spec: str) -> str:
