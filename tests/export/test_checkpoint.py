@@ -133,6 +133,30 @@ def test_what_is_not_such_a_checkpoint_is_one_sentence(tmp_path, capsys):
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_checkpoint_with_odd_parts_is_one_sentence_and_no_run(tmp_path):
+    (tmp_path / "junk.pt").write_bytes(b"abc")
+    with pytest.raises(UserError, match="opened safely") as told:
+        import_checkpoint(tmp_path / "junk.pt", out=tmp_path / "runs")
+    assert "weights_only" not in str(told.value), "not what torch advises"
+    for i, (change, said) in enumerate((
+            ({"dataset": ["dsprites"]}, "not a data set here"), ({"loss": ["VAE"]}, "unknown loss"),
+            ({"batch_size": 0}, "batch_size 0"), ({"epochs": float("inf")}, "not a number"),
+            ({"rec_dist": "poisson"}, "unknown rec_dist"))):
+        stored(tmp_path / f"specs-{i}", Theirs(), SPECS | change)
+        with pytest.raises(UserError, match=said):
+            import_checkpoint(tmp_path / f"specs-{i}", out=tmp_path / "runs")
+    stored(tmp_path / "good", Theirs(), SPECS)
+    with pytest.raises(UserError, match="unknown data set 'dsprite'"):
+        import_checkpoint(tmp_path / "good", out=tmp_path / "runs", data="dsprite")
+    for name, weight in (("encoder.mu_logvar_gen.weight", torch.zeros(19, 256)),
+                         ("encoder.lin1.weight", torch.zeros(5, 5))):
+        state = Theirs().state_dict() | {name: weight}
+        torch.save(state, tmp_path / "good" / "model.pt")
+        with pytest.raises(UserError, match=r"damaged|has the shape"):
+            import_checkpoint(tmp_path / "good", out=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
 def test_the_command_line_imports(tmp_path, capsys):
     stored(tmp_path / "bare", Theirs(), None)
     with pytest.raises(SystemExit) as leave:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import pickle
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,7 +25,7 @@ from unweave.config import FORMAT, RunConfig
 from unweave.data import DATASETS, absolute_spec, parse_spec
 from unweave.nn import ARCHITECTURES
 from unweave.nn.plain import from_plain
-from unweave.objectives import letters
+from unweave.objectives import LIKELIHOODS, letters
 from unweave.training import folder as files
 from unweave.training.loop import versions
 from unweave.types import Params, UserError, unknown_name
@@ -99,8 +98,10 @@ def _weights(file: Path) -> dict[str, Tensor]:
         raise UserError(f"{file} does not exist: give a model.pt, or the folder of one")
     try:
         found = torch.load(file, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, ValueError, EOFError, KeyError, pickle.UnpicklingError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    except Exception as error:  # a file that is no pickle stops torch's reader in any way
+        # Its first sentence: torch goes on to advise what this command cannot and must not do.
+        lines = str(error).strip().splitlines()
+        reason = lines[0].partition(". ")[0] if lines else type(error).__name__
         raise UserError(f"{file} is not a file of weights that can be opened safely ({reason}): "
                         "save a state_dict with torch.save") from None
     if not isinstance(found, Mapping) or not all(isinstance(v, Tensor) for v in found.values()):
@@ -113,6 +114,9 @@ def _sizes(file: Path, state: Mapping[str, Tensor]) -> tuple[int, tuple[int, int
     try:
         head, first = state["encoder.mu_logvar_gen.weight"], state["encoder.conv1.weight"]
         side = 64 if "encoder.conv_64.weight" in state else 32
+        if head.shape[0] % 2:
+            raise UserError(f"{file} is damaged: its head has {head.shape[0]} rows, and each "
+                            "latent needs two")
         return head.shape[0] // 2, (side, side, first.shape[1])
     except (KeyError, IndexError):
         held = ", ".join(list(state)[:4])
@@ -155,11 +159,15 @@ def _config(said: Mapping[str, Any], data: str | None, num_latents: int,
         if "dataset" not in said:
             raise UserError("there is no specs.json that names the data set: give --specs FILE, "
                             "or --data NAME")
-        if said["dataset"] not in _DATA:
+        if str(said["dataset"]) not in _DATA:
             raise UserError(f"the checkpoint was trained on {said['dataset']!r}, which is not a "
                             "data set here: give images of that kind with --data")
         data = _DATA[said["dataset"]]
-    loss = said.get("loss", "VAE")
+    elif parse_spec(data)[0] not in DATASETS:
+        raise unknown_name("data set", parse_spec(data)[0], DATASETS)
+    loss, likelihood = str(said.get("loss", "VAE")), str(said.get("rec_dist", "bernoulli"))
+    if likelihood not in LIKELIHOODS:
+        raise unknown_name(f"rec_dist of {SOURCE}", likelihood, LIKELIHOODS)
     if loss not in _METHODS:
         raise unknown_name(f"loss of {SOURCE}", loss, _METHODS)
     method, names = _METHODS[loss]
@@ -169,13 +177,15 @@ def _config(said: Mapping[str, Any], data: str | None, num_latents: int,
         hyper |= {ours: float(said[theirs]) for ours, theirs in names.items() if theirs in said}
         batch, epochs = int(said.get("batch_size", 64)), int(said.get("epochs", 0))
         seed, rate = int(said.get("seed", 0)), float(said.get("lr", 5e-4))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise UserError(f"the specs hold a value that is not a number: {json.dumps(dict(said))}"
                         ) from None
+    if batch < 1:
+        raise UserError(f"the specs hold batch_size {batch}, which must be at least 1")
     name = parse_spec(data)[0]
     space = DATASETS[name].space if name in DATASETS else None
     steps = epochs * math.ceil(len(space) / batch) if space is not None else 0
     return RunConfig(method=method, data=absolute_spec(data), seed=seed, steps=max(steps, 1),
                      batch_size=batch, num_latents=num_latents, architecture=architecture,
-                     likelihood=said.get("rec_dist", "bernoulli"), init=SOURCE,
+                     likelihood=likelihood, init=SOURCE,
                      learning_rate=rate, hyper=tuple(sorted(hyper.items())))

@@ -83,7 +83,7 @@ def from_plain(architecture: Architecture, image_shape: ImageShape, head_size: i
                             f"{architecture.name!r}")
         try:
             tensor = back(state[target].float()).contiguous()
-        except RuntimeError:
+        except (RuntimeError, IndexError):
             tensor = state[target]
         if tuple(tensor.shape) != specs[name].shape:
             raise UserError(f"the weight {target!r} has the shape {list(state[target].shape)}, "
