@@ -10,7 +10,7 @@ import torch
 
 from small import small_letters, small_plan, train_small
 from unweave.export import write
-from unweave.export.write import export_run, in_float32
+from unweave.export.write import FORMATS, export_run, in_float32
 from unweave.studies.scoring import score_run, store_scores
 from unweave.types import UserError
 
@@ -90,3 +90,8 @@ def test_weights_are_loaded_without_pickles(run, tmp_path):
     export_run(run, tmp_path / "out", to="torch")
     state = torch.load(tmp_path / "out" / "model.pt", weights_only=True)
     assert set(state) == {k.replace(".mean", ".running_mean") for k in run.params}
+
+
+@pytest.mark.parametrize("said", ["onnx,all", "all, torch", "torch, onnx ,safetensors"])
+def test_formats_may_have_spaces_and_all_among_them(run, tmp_path, said):
+    assert set(export_run(run, tmp_path / "out", to=said).formats) == set(FORMATS)

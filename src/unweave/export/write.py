@@ -80,8 +80,8 @@ def export_run(run: Run, folder: str | Path, *, to: str | Sequence[str] = "onnx"
 
 
 def _formats(to: str | Sequence[str]) -> list[str]:
-    names = to.split(",") if isinstance(to, str) else list(to)
-    names = list(FORMATS) if names == ["all"] else names
+    names = [name.strip() for name in (to.split(",") if isinstance(to, str) else to)]
+    names = list(FORMATS) if "all" in names else names
     for name in names:
         if name not in FORMATS:
             raise unknown_name("format", name, (*FORMATS, "all"))
