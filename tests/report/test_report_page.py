@@ -7,15 +7,20 @@ import time
 from html.parser import HTMLParser
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from random_runs import noise, random_run, score_row, write_run
 from unweave import cli
 from unweave.config import RunConfig
-from unweave.report.document import page, write_report
+from unweave.report.document import page, sources, write_report
 from unweave.report.document.contents import spans, study_command, train_command
 from unweave.report.document.questions import box
 from unweave.report.document.values import column, short
 from unweave.studies.store import open_store
+from unweave.training import folder as files
+from unweave.training import load
 from unweave.types import UserError
 
 METHODS = {"beta_vae": "beta", "factor_vae": "gamma"}
@@ -177,6 +182,23 @@ def test_weights_that_were_kept_are_looked_at(tmp_path):
         cli.main(["report", str(run.folder), "-o", str(tmp_path / "cli.html"), "--json"])
     assert leave.value.code == 0
     assert (tmp_path / "cli.html").stat().st_size < 500_000
+
+
+def test_traversals_of_a_folder_are_those_of_the_best_runs_that_did_not_diverge(tmp_path,
+                                                                              monkeypatch):
+    data = noise((64, 64, 1))
+    monkeypatch.setattr(sources, "load", lambda folder, device: load(folder, data=data))
+    runs = sorted((random_run(data=data, seed=seed) for seed in range(4)),
+                  key=lambda run: run.run_id)
+    for run, mig in zip(runs, (0.9, 0.1, 0.2, 0.7)):
+        folder = write_run(run, tmp_path / "runs")
+        row = score_row(run, "mig", mig) | {"low": None, "high": None, "overridden": "[]"}
+        pq.write_table(pa.Table.from_pylist([row]), folder / "scores.parquet")
+    files.write_json(tmp_path / "runs" / runs[0].run_id / "run.json", {
+        "format": 1, "run_id": runs[0].run_id, "status": "diverged", "diverged_at": 3})
+    write_report(tmp_path / "runs", tmp_path / "best.html", num_looks=2)
+    shown = [look["run_id"] for look in data_of(tmp_path / "best.html")["looks"]]
+    assert shown == [runs[3].run_id, runs[2].run_id]
 
 
 def test_commands_train_the_same_run(monkeypatch):

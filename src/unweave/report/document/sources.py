@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,17 +103,21 @@ def _look_at_kept(gathered: Gathered, store: Store, place: dict[str, int], num: 
                   device: str) -> None:
     held = [run_id for run_id in kept(store) if run_id in place
             and gathered.runs[place[run_id]]["status"] == "done"]
-    best = next((values for key in METRICS
-                 if (values := gathered.scores.value.get(key)) is not None
-                 and any(values[place[run_id]] == values[place[run_id]] for run_id in held)), None)
-    held.sort(key=lambda r: (0.0 if best is None or best[place[r]] != best[place[r]]
-                             else -best[place[r]], r))
-    for run_id in held[:num]:
+    for run_id in _best_first(held, place, gathered.scores)[:num]:
         try:
             run = load_kept(store, gathered.runs[place[run_id]], device=device)
             gathered.looks.append(look(run, seed=seed))
         except UserError as reason:
             gathered.not_shown.append(f"{run_id}: {reason}")
+
+
+def _best_first(run_ids: Sequence[str], place: Mapping[str, int], scores: Scores) -> list[str]:
+    """By the first of the study's scores that one of them has; then by name."""
+    best = next((values for key in METRICS if (values := scores.value.get(key)) is not None
+                 and any(values[place[run_id]] == values[place[run_id]] for run_id in run_ids)),
+                None)
+    return sorted(run_ids, key=lambda r: (0.0 if best is None or best[place[r]] != best[place[r]]
+                                          else -best[place[r]], r))
 
 
 def from_runs(target: Path, *, convention: str = "study2019", num_looks: int = 6, seed: int = 0,
@@ -131,7 +135,9 @@ def from_runs(target: Path, *, convention: str = "study2019", num_looks: int = 6
         for row in _scores(run.folder, convention):
             scores.add(len(loaded), i, row)
         curves[run.run_id] = run.curves
-    for run in loaded[:num_looks]:
+    place = {run.run_id: i for i, run in enumerate(loaded)}
+    done = [run.run_id for run in loaded if run.status == "done"]
+    for run in (loaded[place[run_id]] for run_id in _best_first(done, place, scores)[:num_looks]):
         try:
             looks.append(look(run, seed=seed))
         except UserError as reason:
