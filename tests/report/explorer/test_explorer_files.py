@@ -294,3 +294,16 @@ def test_the_strength_is_among_the_few_letters_that_the_list_has_room_for(sprite
     for told in (found.records()[0]["letters"], run_record(run)["letters"]):
         assert list(told)[:len(first)] == first
         assert set(told) == set(dict(run.config.hyper)), "a filter may ask for any of them"
+
+
+def test_an_export_goes_into_the_folder_in_which_one_stands(catalogue, libraries, tmp_path,
+                                                            monkeypatch):
+    here = tmp_path / "page"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    one = Catalogue(dict(list(catalogue.entries.items())[:1]), {}, catalogue.datasets)
+    for title in ("first", "second"):  # the second replaces the first
+        files = write_export(one, Path(), vendor=libraries, title=title, num_images=3)
+        assert all(path.is_file() for path in files)
+        assert json.loads(Path("data/runs.json").read_text())["title"] == title
+    assert {path.name for path in tmp_path.iterdir()} == {"libraries", "page"}

@@ -24,7 +24,7 @@ def write_export(catalogue: Catalogue, out: Path, *, vendor: Path, title: str,
                  num_images: int = NUM_SAMPLE) -> list[Path]:
     """Write the page with all runs that can be opened; the files, in order.
 
-    The folder appears whole or not at all. An earlier export there is replaced; anything else is
+    A new folder appears whole or not at all. An earlier export there is replaced; anything else is
     left alone and refused.
     """
     usable = {k: e for k, e in catalogue.entries.items() if not e.problem}
@@ -35,14 +35,22 @@ def write_export(catalogue: Catalogue, out: Path, *, vendor: Path, title: str,
         raise UserError(f"an export needs 1 image at least, got {num_images}")
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / MARK).is_file())):
         raise UserError(f"{out} exists and is not an earlier export: give another folder")
+    out = out.resolve()  # the parent of "." would be itself
     shown = Catalogue(usable, catalogue.higher_is_better, catalogue.datasets)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
         fresh = Path(scratch) / "files"
         _write(shown, fresh, vendor, title, num_images)
-        if out.exists():
-            shutil.rmtree(out)
-        fresh.rename(out)
+        if not out.exists():
+            fresh.rename(out)
+        else:  # its files alone: somebody may stand in the folder, or have mounted it
+            earlier = Path(scratch) / "earlier"
+            earlier.mkdir()
+            # The mark goes last and comes first: what is broken off may be written again.
+            for part in sorted(out.iterdir(), key=lambda path: path.name == MARK):
+                shutil.move(part, earlier / part.name)
+            for part in sorted(fresh.iterdir(), key=lambda path: path.name != MARK):
+                shutil.move(part, out / part.name)
     return sorted(path for path in out.rglob("*") if path.is_file())
 
 
