@@ -307,3 +307,14 @@ def test_an_export_goes_into_the_folder_in_which_one_stands(catalogue, libraries
         assert all(path.is_file() for path in files)
         assert json.loads(Path("data/runs.json").read_text())["title"] == title
     assert {path.name for path in tmp_path.iterdir()} == {"libraries", "page"}
+
+
+def test_a_run_on_data_that_were_in_memory_is_listed_and_left_out(sprites, tmp_path, libraries):
+    own, lost = random_run(data=sprites, seed=1), random_run(seed=2)
+    for run in (own, lost):
+        write_run(run, tmp_path / "runs")
+    found = find_runs([tmp_path / "runs"], datasets={"sprites": sprites})
+    assert not found.entries[own.run_id].problem
+    assert "was in memory" in found.entries[lost.run_id].problem
+    write_export(found, tmp_path / "page", vendor=libraries, title="t", num_images=3)
+    assert [p.name for p in (tmp_path / "page/data/runs").iterdir()] == [own.run_id]

@@ -12,7 +12,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -94,9 +94,8 @@ class Catalogue:
     def _dataset(self, spec: str) -> FactorDataset:
         with self._lock:
             if spec not in self.datasets:
-                if parse_spec(spec)[0] not in DATASETS:
-                    raise UserError(f"the data set {spec!r} was in memory when these runs were "
-                                    "trained and is not here")
+                if problem := _without_data(spec, {}):
+                    raise UserError(problem)
                 self.datasets[spec] = load_data(spec)
             return self.datasets[spec]
 
@@ -127,12 +126,22 @@ def find_runs(targets: Iterable[str | Path], *,
     for target in targets:
         for entry in _listed(str(target), better):
             found.setdefault(entry.run_id, entry)
+    for run_id, entry in found.items():
+        problem = "" if entry.config is None else _without_data(entry.config.data, datasets or {})
+        found[run_id] = entry if entry.problem else replace(entry, problem=problem)
     if not any(not entry.problem for entry in found.values()):
         reasons = [entry.problem for entry in found.values()]
         more = f" ({reasons[0]})" if reasons else ""
         raise UserError(f"there is no run that can be shown{more}: give a run folder, a folder of "
                         "runs, or a store whose study kept its weights (--weights all)")
     return Catalogue(found, better, dict(datasets or {}))
+
+
+def _without_data(spec: str, held: Mapping[str, FactorDataset]) -> str:
+    """Why there are no images for a run; nothing if there are."""
+    if spec in held or parse_spec(spec)[0] in DATASETS:
+        return ""
+    return f"the data set {spec!r} was in memory when it was trained and is not here"
 
 
 def _listed(target: str, better: dict[str, bool]) -> list[Listed]:
