@@ -1,5 +1,6 @@
 """The command line as a newcomer meets it: help, listings, errors in one sentence, exit codes."""
 
+import io
 import json
 import re
 import signal
@@ -352,3 +353,14 @@ def test_ctrl_c_ends_with_a_sentence_even_when_pressed_twice(tmp_path):
     assert process.returncode == 130
     assert said.strip().splitlines()[-1].startswith("unweave: interrupted: what was checkpointed")
     assert "Traceback" not in said
+
+
+def test_letters_that_the_terminal_lacks_are_spelt_out(monkeypatch):
+    held = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(held, encoding="ascii"))
+    monkeypatch.setattr(cli, "print_version", lambda verbose: print("own runs ü"))
+    with pytest.raises(SystemExit) as leave:
+        cli.main(["--version"])
+    sys.stdout.flush()
+    assert leave.value.code == 0
+    assert held.getvalue() == b"own runs \\xfc\n"

@@ -6,6 +6,7 @@ Bad input ends with exit code 2 and one sentence. Heavy imports wait until a com
 from __future__ import annotations
 
 import errno
+import io
 import signal
 import sys
 import warnings
@@ -223,6 +224,7 @@ app.command()(doctor)
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input is one sentence on standard error and exit code 2."""
     warnings.formatwarning = _as_sentence
+    _print_whatever_it_is()
     try:
         code = app(arguments, standalone_mode=False)
     except typer.Exit as leave:
@@ -253,6 +255,15 @@ def main(arguments: list[str] | None = None) -> None:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         _complain(f"interrupted{_how_to_go_on(arguments)}")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _print_whatever_it_is() -> None:
+    """Where the terminal's encoding lacks a letter of a name, the letter is spelt out.
+
+    Work that is done must not end in a traceback because of the line that tells of it.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _first_word(arguments: list[str] | None) -> str:
