@@ -201,6 +201,15 @@ def test_traversals_of_a_folder_are_those_of_the_best_runs_that_did_not_diverge(
     assert shown == [runs[3].run_id, runs[2].run_id]
 
 
+def test_the_report_says_how_it_was_made_with_the_convention_and_all(store, tmp_path):
+    path = tmp_path / "a.html"
+    write_report(store.address, path, convention="paper", num_looks=0, seed=3, title="My $ study")
+    said = data_of(path)["commands"][-1][1]
+    assert said.endswith("--convention paper --traversals 0 --seed 3 --title 'My $ study'")
+    with pytest.raises(UserError, match="unknown convention 'papers'"):
+        write_report(store.address, path, convention="papers")
+
+
 def test_commands_train_the_same_run(monkeypatch):
     import unweave.training
     from unweave.training import plan

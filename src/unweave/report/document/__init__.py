@@ -17,12 +17,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from unweave.metrics.record import CONVENTIONS
 from unweave.report.document.contents import about_runs, run_table, versions_of
 from unweave.report.document.published import beside_published
 from unweave.report.document.sources import Gathered, from_runs, from_store
 from unweave.training.folder import write_atomically
 from unweave.training.loop import versions
-from unweave.types import UserError
+from unweave.types import UserError, unknown_name
 
 SCRIPTS = ("figure.js", "table.js", "report.js")
 """In the order in which they need each other."""
@@ -45,6 +46,8 @@ def write_report(target: str | Path, out: str | Path, *, study: str | None = Non
         raise UserError(f"{out} must end in .html")
     if num_looks < 0:
         raise UserError(f"--traversals must be at least 0, got {num_looks}")
+    if convention not in CONVENTIONS:
+        raise unknown_name("convention", convention, CONVENTIONS)
     options: dict[str, Any] = {"convention": convention, "num_looks": num_looks, "seed": seed,
                                "device": device}
     path = Path(target)
@@ -56,8 +59,11 @@ def write_report(target: str | Path, out: str | Path, *, study: str | None = Non
         gathered = from_runs(path, **options, published=None if published is None
                              else open_store(published))
     command = ["unweave", "report", str(target), "-o", str(out)]
-    for name, value in (("study", study), ("source", source), ("published", published)):
-        command += [f"--{name}", value] if value else []
+    usual = {"convention": "study2019", "traversals": 6, "seed": 0}
+    for name, value in (("study", study), ("source", source), ("published", published),
+                        ("convention", convention), ("traversals", num_looks), ("seed", seed),
+                        ("title", title)):
+        command += [] if value is None or value == usual.get(name) else [f"--{name}", str(value)]
     gathered.commands.append(["make this report", shlex.join(command)])
     text = page(contents(gathered, title=title))
     out.parent.mkdir(parents=True, exist_ok=True)
