@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from unweave import cli
+from unweave.report.tables import print_records
 
 
 def run(capsys, *arguments):
@@ -364,3 +366,12 @@ def test_letters_that_the_terminal_lacks_are_spelt_out(monkeypatch):
     sys.stdout.flush()
     assert leave.value.code == 0
     assert held.getvalue() == b"own runs \\xfc\n"
+
+
+def test_json_has_null_for_what_is_no_number(capsys):
+    """NaN and Infinity are Python's alone: other readers stop at them."""
+    records = [{"a": float("nan"), "b": [1.5, float("inf")], "c": {"d": np.float64("-inf")},
+                "e": np.float32("nan"), "f": np.int64(3), "g": Path("x")}]
+    print_records(records, (), as_json=True)
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == [
+        {"a": None, "b": [1.5, None], "c": {"d": None}, "e": None, "f": 3, "g": "x"}]

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from unweave.studies.claims import Runner, claimed
 from unweave.studies.memory import recall, remember
 from unweave.studies.merge import merge
 from unweave.studies.rows import ScoreJob, prepare, score_and_store
-from unweave.studies.runner import run_study
+from unweave.studies.runner import _scorers, run_study
 from unweave.studies.scoring import score_run
 from unweave.studies.store import open_store
 from unweave.training import plan
@@ -153,7 +154,7 @@ sys.path[:0] = {paths!r}
 from small import make_sprites
 from test_runner import STUDY
 from unweave.studies.rows import prepare, score_and_store
-from unweave.studies.runner import run_study
+from unweave.studies.runner import _scorers, run_study
 from unweave.studies.scoring import score_run
 from unweave.studies.store import open_store
 if __name__ == "__main__":
@@ -420,3 +421,17 @@ def test_runs_are_scored_against_the_labels_of_their_own_data_set(tmp_path):
         made = plan_scores(space, metrics="mig")
         (score,) = made.score(space.factors(made.index).astype(np.float64), details=False)
         assert found[f"run{number}"] == score.value
+
+
+def test_a_scoring_process_that_is_killed_is_replaced_for_the_next_stack(tmp_path):
+    """Ended from outside, for want of memory perhaps, it breaks its pool for good."""
+    store = open_store(tmp_path / "s", create=True)
+    row = {"run_id": "lost", "study": "tiny", "status": "diverged", "method": "vae"}
+    job = ScoreJob("lost", store.address, row, None, None, FactorSpace(("a",), (2,)), None, (),
+                   "study2019", (), (), "none")
+    with _scorers(1) as scorers:
+        broken = scorers._pools[-1].submit(os._exit, 1)
+        assert isinstance(broken.exception(), BrokenProcessPool)
+        result = scorers.submit(job).result()
+    assert (result.error, result.status) == (None, "diverged")
+    assert [found["run_id"] for found in store.runs()] == ["lost"]

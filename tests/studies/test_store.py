@@ -3,6 +3,8 @@
 import multiprocessing
 import os
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from unweave.studies.store import open_store
@@ -64,8 +66,43 @@ def test_an_unfinished_part_is_not_seen_and_a_damaged_one_is_named(tmp_path):
         store.runs()
     with pytest.raises(UserError, match=r"runs/part-.*\.parquet is damaged .*: move it away"):
         store.sql("SELECT count(*) FROM runs")
-    with pytest.raises(UserError, match=r"runs/part-.*\.parquet is damaged .*: move it away"):
-        store.connect()
+    with (pytest.raises(UserError, match=r"runs/part-.*\.parquet is damaged .*: move it away"),
+          store.connect()):
+        pass
+
+
+def test_what_duckdb_finds_only_when_rows_are_asked_for_is_named_too(tmp_path):
+    store = open_store(tmp_path / "s", create=True)
+    store.append("runs", [RUN])
+    store.append("scores", [score(0.1)])
+    part = next((tmp_path / "s/scores").glob("part-*"))
+    whole = part.read_bytes()
+    part.write_bytes(whole[:4] + bytes(200) + whole[204:])  # pages are broken, the footer is not
+    with pytest.raises(UserError, match=r"scores/part-.*\.parquet is damaged"):
+        store.sql("SELECT value FROM scores")
+    texts = pq.read_table(pa.BufferReader(whole))
+    texts = texts.set_column(texts.column_names.index("value"), "value", [["much"]])
+    pq.write_table(texts, part)
+    with pytest.raises(UserError, match=r"scores/part-.*\.parquet is damaged .*much"):
+        store.scores()
+    with pytest.raises(UserError, match=r"scores/part-.*\.parquet is damaged .*much"):
+        store.sql("SELECT sum(value) FROM scores")
+
+
+def test_stores_that_duckdb_cannot_open_by_itself_are_read(tmp_path):
+    """A column that no part has yet, notes among the parts, a folder that looks like a pattern."""
+    store = open_store(tmp_path / "s[1]", create=True)
+    store.append("runs", [RUN])
+    store.append("scores", [score(0.1)])
+    assert store.sql("SELECT value FROM scores") == [{"value": 0.1}]
+    (tmp_path / "s[1]").rename(tmp_path / "s")
+    store = open_store(tmp_path / "s")
+    part = next((tmp_path / "s/scores").glob("part-*"))
+    pq.write_table(pq.read_table(part).drop_columns(["overridden"]), part)
+    (tmp_path / "s/curves").mkdir()
+    (tmp_path / "s/curves/README").write_text("notes")
+    assert store.sql("SELECT value, overridden FROM scores") == [{"value": 0.1, "overridden": None}]
+    assert store.sql("SELECT count(*) AS n FROM curves") == [{"n": 0}]
 
 
 def _append_many(folder, number):

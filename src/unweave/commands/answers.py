@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -95,7 +94,7 @@ def select(
 
     Example: unweave select published --data dsprites --by elbo
     """
-    from unweave.report.tables import print_records
+    from unweave.report.tables import print_json, print_records
     from unweave.studies.answers import read_rows
     from unweave.studies.select import select as select_now
     from unweave.studies.store import open_store
@@ -103,8 +102,8 @@ def select(
     rows = read_rows(open_store(store), source=source, study=study, convention=convention)
     found = select_now(rows, by=by, data=data, num=num)
     if as_json:
-        print(json.dumps({"by": found.by, "sentence": found.sentence, "runs": found.runs,
-                          "trust": found.trust}, indent=2))
+        print_json({"by": found.by, "sentence": found.sentence, "runs": found.runs,
+                    "trust": found.trust})
         return
     print_records(found.runs, list(found.runs[0]), as_json=False, title=f"ranked by {found.by}")
     trust = [record for record in found.trust if data in (None, record["data"])]

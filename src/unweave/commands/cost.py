@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -32,7 +31,7 @@ def cost(
     Example: unweave study cost locatello2019 --gpus 8 --price 3.50
     """
     from unweave.data import split_specs
-    from unweave.report.tables import print_records
+    from unweave.report.tables import print_json, print_records
     from unweave.studies.catalog import find_study, only_methods, only_strengths
     from unweave.studies.cost import H200, cost_of, rates_of_store, read_rates
     from unweave.studies.store import open_store
@@ -47,8 +46,8 @@ def cost(
     answer = cost_of(configs, chosen, gpus=gpus, price=price)
     total = {"gpus": gpus} | answer.total()
     if as_json:
-        print(json.dumps({"total": total, "rows": answer.rows, "rates": chosen.name,
-                          "source": chosen.source}, indent=2))
+        print_json({"total": total, "rows": answer.rows, "rates": chosen.name,
+                    "source": chosen.source})
         return
     print_records(answer.rows, ("data", "method", "runs", "stacks", "gpu_hours"), as_json=False)
     print_records([total], [k for k in total if total[k] is not None], as_json=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -42,7 +41,7 @@ def agreement(
 
     Example: unweave study agreement S --published dsprites_full.csv.gz
     """
-    from unweave.report.tables import print_records
+    from unweave.report.tables import print_json, print_records
     from unweave.studies.reproduction import agreement as agreement_now
     from unweave.studies.reproduction import left_out, summary
     from unweave.studies.store import open_store
@@ -52,8 +51,7 @@ def agreement(
     others = 0 if every else left_out(where)
     shown = [record for record in records if not (outside and record["inside"])]
     if as_json:
-        print(json.dumps({"sentence": summary(records), "left_out": others, "cells": shown},
-                         indent=2))
+        print_json({"sentence": summary(records), "left_out": others, "cells": shown})
         return
     print_records(shown, list(records[0]), as_json=False)
     print(summary(records))

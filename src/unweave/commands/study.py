@@ -82,7 +82,7 @@ def run(
     if engine not in ("local", "ray"):
         raise unknown_name("engine", engine, ("local", "ray"))
     study = find_study(name)
-    asked = tuple(metrics.split(",") if metrics else study.metrics)
+    asked = tuple(word.strip() for word in metrics.split(",")) if metrics else study.metrics
     check_weights(weights, best, asked)
     check_scores(study, asked)
     chosen = {"data": split_specs(data) if data else None, "seeds": seeds, "device": device,
@@ -200,7 +200,8 @@ def add(
 
     where = open_store(store)
     with display(None) as listener:
-        record = add_metrics(where, study_record(where, study), metrics.split(","), device=device,
+        record = add_metrics(where, study_record(where, study),
+                             [word.strip() for word in metrics.split(",")], device=device,
                              listener=listener)
     print_records([record], list(record), as_json=as_json)
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from unweave.report.figures import save_figure
-from unweave.report.tables import print_records
+from unweave.report.tables import print_json, print_records
 from unweave.studies.answers import Answer, Question, Rows, analyse, find_question
 from unweave.training.folder import write_atomically
 from unweave.types import UserError
@@ -45,7 +43,7 @@ def report_answers(rows: Rows, questions: Sequence[str] | None, *, out: Path | N
         for file in files:
             print(file)
     if as_json:
-        print(json.dumps(_finite(documents), indent=2))
+        print_json(documents)
 
 
 def about(rows: Rows) -> str:
@@ -91,12 +89,3 @@ def _document(question: Question, answer: Answer, files: Sequence[Path]) -> dict
             "summary": [dict(r) for r in answer.summary],
             "tables": {k: [dict(r) for r in v] for k, v in answer.tables.items()},
             "files": [str(file) for file in files]}
-
-
-def _finite(value: Any) -> Any:
-    """Without NaN, which JSON does not know."""
-    if isinstance(value, dict):
-        return {k: _finite(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_finite(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ def print_records(records: Sequence[Record], columns: Sequence[str], *, as_json:
                   title: str = "") -> None:
     """A table of some columns of the records, or all of every record as a JSON list."""
     if as_json:
-        print(json.dumps([dict(r) for r in records], indent=2, default=_plain))
+        print_json([dict(r) for r in records])
         return
     from rich.console import Console
     from rich.table import Table
@@ -34,6 +35,19 @@ def print_records(records: Sequence[Record], columns: Sequence[str], *, as_json:
         table.add_row(*[Text(_cell(record.get(c))) for c in columns])
     # Without a terminal the width is unknown and nothing should be cut.
     Console(width=None if sys.stdout.isatty() else 160).print(table)
+
+
+def print_json(value: Any) -> None:
+    """Values as JSON; what is no number (NaN, infinite), which JSON does not have, as null."""
+    print(json.dumps(_finite(value), indent=2, default=_plain, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _cell(value: Any) -> str:
@@ -53,7 +67,7 @@ def _short(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else str(value)
+    return _finite(value.item()) if hasattr(value, "item") else str(value)
 
 
 def size_of(num_bytes: int | None) -> str:

@@ -83,7 +83,7 @@ def run_study(study: Study, configs: Sequence[RunConfig], store: Store, *,
         keep_best(store, study, weights, best)  # a call before may have ended just ahead of this
         return outcome
     known = dict(datasets or {})
-    with Runner(store).at_work() as runner, _pool(num_workers) as pool:
+    with Runner(store).at_work() as runner, _scorers(num_workers) as scorers:
         tally = Tally(store, runner.owner, len(todo), outcome, listener=listener, say=say)
         tally.begin(study.name, f"on {where}")
         waiting: list[dict[Future, ScoreJob]] = []
@@ -106,7 +106,7 @@ def run_study(study: Study, configs: Sequence[RunConfig], store: Store, *,
                                          details, known,
                                          watching(store, listener, tally.began,
                                                   collect_scored), log)
-                waiting.append({pool.submit(score_and_store, job): job for job in jobs})
+                waiting.append({scorers.submit(job): job for job in jobs})
                 tally.stack(mine)
                 collect_scored()
                 while len(waiting) > _STACKS_AHEAD:
@@ -243,18 +243,41 @@ def count(result: Scored, runner: Runner, tally: Tally) -> bool:
     return True
 
 
+class _Scorers:
+    """Processes that score. One that is killed ends all of its pool; the next job has a new one."""
+
+    def __init__(self, num_workers: int) -> None:
+        self._num = num_workers
+        self._pools = [self._made()]
+
+    def _made(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(self._num, mp_context=get_context("spawn"))
+
+    def submit(self, job: ScoreJob) -> Future:
+        """The scores of a run, in the making."""
+        try:
+            return self._pools[-1].submit(score_and_store, job)
+        except BrokenProcessPool:
+            self._pools.append(self._made())
+            return self._pools[-1].submit(score_and_store, job)
+
+    def shutdown(self) -> None:
+        """Wait for the processes to end."""
+        for pool in self._pools:
+            pool.shutdown()
+
+
 @contextmanager
-def _pool(num_workers: int | None) -> Iterator[ProcessPoolExecutor]:
+def _scorers(num_workers: int | None) -> Iterator[_Scorers]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    workers = num_workers or max(1, (cores or 2) - 1)
     # One thread each: the processes are the parallelism. Read when libraries are imported.
     before = {k: os.environ.get(k) for k in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")}
     os.environ |= dict.fromkeys(before, "1")
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    scorers = _Scorers(num_workers or max(1, (cores or 2) - 1))
     try:
-        yield pool
+        yield scorers
     finally:
-        pool.shutdown()
+        scorers.shutdown()
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
 

@@ -197,22 +197,21 @@ class Store:
             yield from ((name, held.get(name, b"")) for name in some)
 
     def _part(self, table: str, name: str, payload: bytes, columns: Sequence[str]) -> pa.Table:
-        path = f"{table}/{name}"
+        schema = SCHEMAS[table]
         try:
             # Arrow's own buffer and this thread: its threads that look into Python objects may
             # outlive a short program, and abort it.
             source = pa.BufferReader(payload)
             part = pq.ParquetFile(source, pre_buffer=False).read(use_threads=False)
+            missing = [k for k in schema.names if k not in part.column_names]
+            for k in missing:  # a column that a later version added
+                field = schema.field(k)
+                part = part.append_column(field, pa.nulls(part.num_rows, field.type))
+            return part.select(columns).cast(pa.schema([schema.field(k) for k in columns]))
         except (OSError, pa.ArrowException) as error:
-            raise UserError(f"{self.address}/{path} is damaged ({str(error).splitlines()[0]}): "
-                            "move it away; the runs whose rows it held are then made "
-                            "again") from None
-        schema = SCHEMAS[table]
-        missing = [k for k in schema.names if k not in part.column_names]
-        for k in missing:  # a column that a later version added
-            field = schema.field(k)
-            part = part.append_column(field, pa.nulls(part.num_rows, field.type))
-        return part.select(columns).cast(pa.schema([schema.field(k) for k in columns]))
+            raise UserError(f"{self.address}/{table}/{name} is damaged "
+                            f"({str(error).splitlines()[0]}): move it away; the runs whose rows it "
+                            "held are then made again") from None
 
     def runs(self) -> list[dict[str, Any]]:
         """The runs, one row each: of equals the first written."""
@@ -245,47 +244,55 @@ class Store:
                 found.setdefault(row["run_id"], set()).add(row["metric"])
         return found
 
-    def connect(self) -> Any:
-        """A DuckDB connection with the views `runs`, `scores` and `curves`, one row each."""
+    @contextmanager
+    def connect(self) -> Iterator[Any]:
+        """A DuckDB connection with the views `runs`, `scores` and `curves`, one row each.
+
+        What is damaged is named in a sentence, also where that shows only when rows are asked for.
+        """
         try:
             import duckdb
         except ImportError:
             raise UserError("questions to a store need duckdb: pip install duckdb") from None
-        connection = duckdb.connect()
-        for name, schema in SCHEMAS.items():
-            if self.is_local and self.files(name):
-                pattern = f"{self._root}/{name}/part-*.parquet".replace("'", "''")
-                source = f"read_parquet('{pattern}', union_by_name=true)"
-            else:
-                connection.register(f"{name}_rows", self.read(name))
-                source = f"{name}_rows"
-            columns = ", ".join(schema.names)
-            rule = {
-                "runs": "QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY written) = 1",
-                "scores": f"QUALIFY row_number() OVER (PARTITION BY {', '.join(SCORE_KEY)} "
-                          "ORDER BY written DESC) = 1",
-                "curves": "QUALIFY row_number() OVER (PARTITION BY run_id, term, step) = 1",
-            }[name]
+        with duckdb.connect() as connection:
             try:
-                connection.execute(f"CREATE VIEW {name} AS SELECT {columns} FROM {source} {rule}")
+                for name in SCHEMAS:
+                    self._view(connection, name)
+                yield connection
+            except duckdb.Error as error:
+                for name in SCHEMAS:
+                    self.read(name)  # says which part is damaged
+                first = str(error).strip().splitlines()[0]
+                raise UserError(f"the store cannot answer that ({first})") from None
+
+    def _view(self, connection: Any, name: str) -> None:
+        """One table as a view: read from its files where DuckDB can, else from memory."""
+        import duckdb
+
+        schema, held = SCHEMAS[name], [f for f in self.files(name) if f.endswith(".parquet")]
+        rule = {
+            "runs": "QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY written) = 1",
+            "scores": f"QUALIFY row_number() OVER (PARTITION BY {', '.join(SCORE_KEY)} "
+                      "ORDER BY written DESC) = 1",
+            "curves": "QUALIFY row_number() OVER (PARTITION BY run_id, term, step) = 1",
+        }[name]
+        view = f"CREATE VIEW {name} AS SELECT {', '.join(schema.names)} FROM {{}} {rule}"
+        if self.is_local and held and not set(self._root) & set("*?["):  # a pattern to DuckDB
+            pattern = f"{self._root}/{name}/*.parquet".replace("'", "''")
+            try:
+                connection.execute(view.format(f"read_parquet('{pattern}', union_by_name=true)"))
+                return
             except duckdb.Error:
-                connection.close()
-                self.read(name)  # says which part is damaged
-                raise
-        return connection
+                pass  # a damaged part, or a column that no part has: reading tells
+        connection.register(f"{name}_rows", self.read(name))
+        connection.execute(view.format(f"{name}_rows"))
 
     def sql(self, question: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """Rows that answer a question to the views `runs`, `scores` and `curves`."""
-        import duckdb
-
-        try:
-            with self.connect() as connection:
-                found = connection.execute(question, list(parameters))
-                names = [column[0] for column in found.description]
-                return [dict(zip(names, row)) for row in found.fetchall()]
-        except duckdb.Error as error:
-            first = str(error).strip().splitlines()[0]
-            raise UserError(f"the store cannot answer that ({first})") from None
+        with self.connect() as connection:
+            found = connection.execute(question, list(parameters))
+            names = [column[0] for column in found.description]
+            return [dict(zip(names, row)) for row in found.fetchall()]
 
 
 @contextmanager
