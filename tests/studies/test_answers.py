@@ -102,6 +102,12 @@ def test_a_question_whose_rows_are_missing_says_so(tmp_path):
         list(analyse(rows, ["selction"]))
 
 
+def test_ranges_of_one_method_alone_have_a_sentence_without_a_number():
+    found = answer_of(rows_of({"mig": np.random.default_rng(0).random((1, 3, 2))}), "ranges")
+    assert found.sentence.startswith("No data set has runs of two methods")
+    assert "nan" not in found.sentence
+
+
 def test_reading_chooses_runs_and_scores(tmp_path):
     store = open_store(tmp_path / "s", create=True)
     with pytest.raises(UserError, match="holds no finished runs"):

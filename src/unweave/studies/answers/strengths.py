@@ -42,16 +42,18 @@ def ranges(rows: Rows, rng: np.random.Generator) -> Answer:
                 replicates.append((a[0][1] <= b[1][1]) & (b[0][1] <= a[1][1]))
             panels.append(Panel(data, y=key, boxes={
                 m: [v for v in middle[rows.of_method(m)] if v == v] for m in rows.methods}))
-    share = (float(np.mean(overlaps)) if overlaps else float("nan"))
-    low, high = interval(np.mean(replicates, 0)) if overlaps else (share, share)
+    shared = "No data set has runs of two methods, so no ranges overlap or differ."
+    if overlaps:
+        share = percent(float(np.mean(overlaps)), *interval(np.mean(replicates, 0)))
+        shared = f"Ranges of two methods overlap in {share} of cases."
     leaders = _leaders(records)
     summary = [{"method": m, "highest_on": n, "of": sum(leaders.values())}
                for m, n in sorted(leaders.items(), key=lambda pair: -pair[1])]
     sentence = "; ".join(f"{r['method']} {r['highest_on']}" for r in summary)
     return Answer(
-        sentence=f"Ranges of two methods overlap in {percent(share, low, high)} of cases. Of "
-                 f"{sum(leaders.values())} pairs of a score and a data set, the highest median is "
-                 f"that of: {sentence}.", summary=summary, tables={"ranges": records},
+        sentence=f"{shared} Of {sum(leaders.values())} pairs of a score and a data set, the "
+                 f"highest median is that of: {sentence}.",
+        summary=summary, tables={"ranges": records},
         figures=(Figure("ranges", "Medians of the settings of each method (fig. 7)", panels,
                         len(keys)),))
 
