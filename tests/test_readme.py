@@ -18,6 +18,13 @@ def test_the_tree_has_a_line_for_every_file():
         assert line, f"{path.relative_to(ROOT)} is not in the README's tree"
 
 
+def test_the_tree_has_a_line_for_every_script():
+    scripts = README.split("\nbench/\n")[1].split("\ndocs/")[0]
+    assert re.findall(r"^  (\w+\.py) +\S", scripts, re.MULTILINE)
+    for path in (ROOT / "bench").glob("*.py"):
+        assert f"\n  {path.name} " in f"\n{scripts}", f"{path.name} is not in the README's tree"
+
+
 def test_the_eight_lines_of_python_run(tmp_path, monkeypatch):
     block = re.search(r"```python\n(.*?)```", README, re.DOTALL)[1]
     lines = [line for line in block.splitlines() if line.strip()]
