@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from random_runs import random_run, write_run
 from unweave.report.document.looks import look
@@ -116,6 +117,21 @@ def test_a_generator_that_is_read_back_has_information(generator):
     bound = np.array([np.log(2.0) + 4.0, np.log(2.0) + 4.0, np.log(3.0)])
     assert (latents.nats <= bound).all()
     assert sorted(latents.order) == [0, 1, 2]
+
+
+def test_codes_that_are_read_with_a_variance_of_1_tell_by_their_errors(generator, monkeypatch):
+    """Read to within 0.1: log 2 - log(2 pi e 0.01) / 2 nats, not the -0.23 at most of N(mu, 1)."""
+    hyper = tuple(sorted((dict(generator.config.hyper) | {"least_logvar": 0.0}).items()))
+    run = replace(generator, config=generator.config.replace(hyper=hyper))
+    codes = run.prior_codes(300, seed=0)
+    read = torch.from_numpy(codes[:, :2]).float()
+    read[:, 0] += 0.1 * torch.where(torch.arange(300) % 2 == 0, 1.0, -1.0)
+    read[:, 1] = 0.0  # says nothing
+    head = torch.cat((read, torch.zeros(300, 2 + 3)), 1)
+    monkeypatch.setattr(type(run), "heads", lambda self, images: head)
+    told = Latents(run, num=300).nats
+    assert told[0] == pytest.approx(np.log(2) - 0.5 * np.log(2 * np.pi * np.e * 0.01), abs=1e-4)
+    assert told[1] == pytest.approx(np.log(2) - 0.5 * np.log(2 * np.pi * np.e / 3), abs=0.05)
 
 
 def test_a_generator_from_before_a_letter_still_has_its_nats(generator):

@@ -87,7 +87,12 @@ class Latents:
 
     @cached_property
     def _told(self) -> np.ndarray:
-        """A bound on I(c; G(c, noise)) of each code of a generator. Kim & Mnih 2018, eq. 13."""
+        """A bound on I(c; G(c, noise)) of each code of a generator. Kim & Mnih 2018, eq. 13.
+
+        Of a continuous code by the variance that the run was trained with, or by the one that its
+        errors have if that tells more: held at 1 it would tell of nothing, however well codes are
+        read.
+        """
         run, num = self.run, min(self.num, _NUM_MADE)
         codes, size = run.prior_codes(num, seed=self.seed), run.config.num_latents
         images = run.decode(codes, noise=run.generator_noise(num, seed=self.seed))
@@ -99,7 +104,10 @@ class Latents:
                      logvar)
         # Runs made before the letter have the bound that is its default.
         least = dict(run.config.hyper).get("least_logvar", LEAST_LOGVAR)
-        shares = [information(whole, least)["mi_latent"]]
+        errors = (whole.codes - mu).square().mean(0).clamp(min=1e-12)
+        fitted = whole._replace(logvar=errors.log().expand(num, size))
+        shares = [torch.maximum(information(whole, least)["mi_latent"],
+                                information(fitted, LEAST_LOGVAR)["mi_latent"])]
         for j in range(len(sizes)):
             one = whole._replace(category_logits=logits[j:j + 1], categories=made[j:j + 1])
             shares.append(information(one)["mi_category"][None])
