@@ -57,6 +57,23 @@ def test_bins_are_those_of_numpy():
     np.testing.assert_array_equal(discretise(codes, 20), np.stack(expected, axis=1))
 
 
+def test_bins_of_single_precision_have_the_edges_of_double_precision():
+    """As in numpy 1, which the published study had: values on a grid fall on the edges."""
+    rng = np.random.default_rng(3)
+    grid = [rng.integers(size, size=400) * rng.normal() + rng.normal()
+            for size in (5, 11, 21, 41) for _ in range(25)]
+    codes = np.stack(grid, axis=1).astype(np.float32)
+    edges = [np.linspace(float(z.min()), float(z.max()), 21)[:-1].astype(np.float32)
+             for z in codes.T]
+    # In numpy 2 as well, when the range is not in single precision.
+    np.testing.assert_array_equal(
+        edges, [np.histogram(z, 20, (float(z.min()), float(z.max())))[1][:-1] for z in codes.T])
+    expected = [np.digitize(z, own) - 1 for z, own in zip(codes.T, edges)]
+    np.testing.assert_array_equal(discretise(codes, 20), np.stack(expected, axis=1))
+    far = np.array([[-3e38], [0], [3e38]], dtype=np.float32)
+    assert discretise(far, 3).ravel().tolist() == [0, 1, 2]
+
+
 def test_information_and_entropy_agree_with_scikit_learn():
     codes, factors = rows()
     bins = discretise(codes, 9)

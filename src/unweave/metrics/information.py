@@ -25,20 +25,21 @@ KEYS_AT_ONCE = 1 << 22
 def discretise(codes: Codes, num_bins: int, num_values: ArrayLike | None = None) -> Bins:
     """The equal-width bin, 0 to num_bins - 1, of each code between the column's least and largest.
 
-    The same bins as `numpy.digitize(x, numpy.histogram(x, num_bins)[1][:-1]) - 1`, bit for bit:
-    edges are multiples of the width, rounded to the precision of the codes, closed on the left. A
-    constant column falls into one bin. The bins of a categorical latent (`num_values` above 0) are
-    its classes, however many: those that occur, in order.
+    The same bins as `numpy.digitize(x, numpy.histogram(x, num_bins)[1][:-1]) - 1` in numpy 1, bit
+    for bit: edges are multiples of the width in double precision, rounded to the precision of the
+    codes, closed on the left. So were those of the published study; numpy 2 has the multiples of
+    single-precision codes in single precision, and an edge may lie a step of it away. A constant
+    column falls into one bin. The bins of a categorical latent (`num_values` above 0) are its
+    classes, however many: those that occur, in order.
     """
     num_values = as_num_values(num_values, codes)
     if not isinstance(num_bins, int | np.integer) or num_bins < 1:
         raise UserError(f"num_bins must be a whole number, at least 1, got {num_bins!r}")
-    low, high = codes.min(axis=0), codes.max(axis=0)
+    low, high = codes.min(axis=0).astype(np.float64), codes.max(axis=0).astype(np.float64)
     constant = low == high
-    half = codes.dtype.type(0.5)
-    low, high = np.where(constant, low - half, low), np.where(constant, high + half, high)
+    low, high = np.where(constant, low - 0.5, low), np.where(constant, high + 0.5, high)
     with np.errstate(over="ignore"):
-        step = (high - low).astype(np.float64) / num_bins
+        step = (high - low) / num_bins
     if not np.isfinite(step).all():
         raise UserError(f"codes of latent {int(np.argmin(np.isfinite(step)))} span a range that "
                         f"{codes.dtype} cannot hold: rescale them")
