@@ -45,6 +45,18 @@ def test_a_class_that_training_lacks_counts_as_wrong():
     assert sap(x, labels, num_train=4, cost=10.0) == {"sap": 0.5}
 
 
+def test_a_circle_is_closed_by_classes_that_only_rows_that_test_have():
+    """Cosine and sine of sixths of a turn are explained in full, whichever sixths train."""
+    sixths = np.r_[np.tile(np.arange(5), 8), np.arange(6)]
+    turn = 2 * np.pi * sixths / 6
+    codes = np.column_stack([np.cos(turn), np.random.default_rng(0).normal(size=46)])
+    made = sap(codes, sixths, num_train=40, regression=True, factor_types="circular")["sap"]
+    round_trip = np.column_stack([np.ones(40), np.cos(turn[:40]), np.sin(turn[:40])])
+    noise = codes[:40, 1]
+    left = noise - round_trip @ np.linalg.lstsq(round_trip, noise)[0]
+    assert made == pytest.approx(left.var() / noise.var(), abs=1e-9)
+
+
 def test_constant_latents_and_factors():
     assert sap(np.ones((300, 2)), FACTORS, num_train=200) == {"sap": 0.0}
     more = np.column_stack([FACTORS, np.zeros(300, dtype=int)])

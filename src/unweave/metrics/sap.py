@@ -64,7 +64,8 @@ def sap(codes: ArrayLike, factors: ArrayLike, *, num_train: int | None = None, c
     for k in used:
         column, kind = labels.values[:, k], labels.types[k]
         if regression or kind.is_quantity:
-            scores.append(explained(codes[:num_train], column[:num_train], kind, kinds))
+            scores.append(explained(codes[:num_train], column[:num_train], _closed(kind, column),
+                                    kinds))
         else:
             scores.append(_right(codes, column, num_train, cost, kinds)[0].mean(axis=0))
     return {"sap": float(_lead(np.stack(scores, axis=1)).mean())}
@@ -135,6 +136,13 @@ def explained(codes: Codes, column: Float[np.ndarray, " sample"], kind: FactorTy
     for j in [] if categorical is None else np.flatnonzero(categorical):
         shares[j] = _between_classes(codes[:, j], _spelled_out(column, kind))
     return shares
+
+
+def _closed(kind: FactorType, column: Float[np.ndarray, " sample"]) -> FactorType:
+    """A circle of classes with its length: those that only rows that test have are on it, too."""
+    if kind.name != "circular" or kind.is_quantity:
+        return kind
+    return FactorType(kind.name, float(np.nanmax(column)) + 1.0)
 
 
 def _spelled_out(column: np.ndarray, kind: FactorType) -> Float[np.ndarray, "sample column"]:
