@@ -11,6 +11,7 @@ import pytest
 from own_files import pictures, png, save_hub, save_pictures
 from PIL import Image
 
+import unweave
 from unweave.data import absolute_spec, load_data
 from unweave.data import stored as stored_module
 from unweave.data.framing import Framing
@@ -286,3 +287,24 @@ def test_a_picture_that_may_not_be_opened_is_not_kept_as_damaged(tmp_path, monke
             load_data(f"images:{folder},size=8{skip}")
     data = load_data(f"images:{folder},size=8{skip}")
     np.testing.assert_array_equal(data.images(range(3)), pictures(3, 8, 8))
+
+
+@pytest.mark.parametrize("spec", ["images:~nosuchuser/a", "npz:~nosuchuser/a.npz",
+                                  "images:{folder},table=~nosuchuser/a.csv"])
+def test_the_home_folder_of_nobody(tmp_path, spec):
+    save_pictures(tmp_path / "mine", pictures(3, 8, 8))
+    with pytest.raises(UserError, match="home folder that this machine does not know"):
+        load_data(spec.format(folder=tmp_path / "mine"))
+    with pytest.raises(UserError, match="home folder that this machine does not know"):
+        unweave.train("vae", spec.format(folder=tmp_path / "mine"), out=None, progress=False)
+
+
+@pytest.mark.parametrize("spec", ["images:{ring}", "npz:{ring}", "mnist:{ring}",
+                                  "images:{folder},table={ring}"])
+def test_a_link_to_itself(tmp_path, spec):
+    save_pictures(tmp_path / "mine", pictures(3, 8, 8))
+    (tmp_path / "ring").symlink_to(tmp_path / "ring")
+    spec = spec.format(ring=tmp_path / "ring", folder=tmp_path / "mine")
+    assert absolute_spec(spec) == spec
+    with pytest.raises(UserError, match="ring"):
+        load_data(spec)

@@ -23,7 +23,7 @@ from unweave.data.dataset import (
 )
 from unweave.data.dsprites_file import DSPRITES, FileCheck, check_file
 from unweave.data.dsprites_variants import COLOR_DSPRITES, NOISY_DSPRITES, SCREAM_DSPRITES
-from unweave.data.fetch import SOURCES, data_folder, fetch
+from unweave.data.fetch import SOURCES, data_folder, fetch, whole_path, written_path
 from unweave.data.mnist import FASHION_MNIST, MNIST
 from unweave.data.mpi3d import MPI3D_REAL, MPI3D_REALISTIC, MPI3D_TOY
 from unweave.data.own import HF, IMAGES, NPY, NPZ
@@ -102,7 +102,7 @@ def load_data(spec: str) -> FactorDataset:
     if not file:
         raise UserError(f"{spec!r} names no file: write {name}:FILE, where FILE is {entry.file}, "
                         f"or {name} alone")
-    return _trained_on(entry.load(spec, Path(file).expanduser(), **options), chosen)
+    return _trained_on(entry.load(spec, written_path(file), **options), chosen)
 
 
 def _trained_on(dataset: FactorDataset, chosen: dict[str, str]) -> FactorDataset:
@@ -117,10 +117,10 @@ def absolute_spec(spec: str) -> str:
     entry = DATASETS[name]
     files = entry.file_options
     if file is not None:
-        path = Path(file).expanduser()
-        name = f"{name}:{file if entry.by_name and not path.exists() else path.resolve()}"
+        here = not entry.by_name or written_path(file).exists()
+        name = f"{name}:{whole_path(file) if here else file}"
     for key, value in sorted(options.items()):
-        name += f",{key}={Path(value).expanduser().resolve() if key in files else value}"
+        name += f",{key}={whole_path(value) if key in files else value}"
     return name
 
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from unweave.data import dsprites
 from unweave.data.dataset import DatasetEntry, FactorDataset, PackedPixels
+from unweave.data.fetch import written_path
 from unweave.types import UserError
 
 FILE_NAME = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz"
@@ -94,7 +95,7 @@ def check_file(path: str | Path, *, num_first: int = 10) -> FileCheck:
 
     A file with only some of the images can be checked too, if it has `latents_classes`.
     """
-    path = Path(path).expanduser()
+    path = written_path(path)
     pixels, differing = 0, []
     with _opened(path) as file:
         if file.index is None and file.num_images != len(dsprites.SPACE):

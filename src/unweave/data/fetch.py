@@ -33,10 +33,24 @@ _TIMEOUT = 30.0
 _AGENT = "unweave data fetch (python urllib)"
 
 
+def written_path(said: str | Path) -> Path:
+    """A path as the user writes it, with the home folder where it begins with `~`."""
+    try:
+        return Path(said).expanduser()
+    except RuntimeError:  # of a user that the system does not know
+        raise UserError(f"{said} begins with a home folder that this machine does not know: write "
+                        "the whole path, or ./~ for a name that begins so") from None
+
+
+def whole_path(said: str | Path) -> Path:
+    """The same from the root, without links; one in a ring stays, and is found to be no file."""
+    return Path(os.path.realpath(written_path(said)))
+
+
 def data_folder() -> Path:
     """`UNWEAVE_DATA` where it is set, else `unweave` in the user's cache folder."""
     if chosen := os.environ.get("UNWEAVE_DATA"):
-        return Path(chosen).expanduser()
+        return written_path(chosen)
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "unweave"
     if sys.platform == "win32":

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from PIL import Image
 
+from unweave.data.fetch import whole_path
 from unweave.data.framing import UNREADABLE, Framing
 from unweave.data.stored import StoredImages, each, key_of, stored_images
 from unweave.types import UserError
@@ -56,7 +57,7 @@ def list_pictures(folder: Path) -> list[tuple[str, int, int]]:
 
 def read_folder(folder: Path, framing: Framing) -> tuple[list[str], StoredImages]:
     """Relative paths of all pictures and their pixels; unreadable ones are among them."""
-    folder = folder.resolve()
+    folder = whole_path(folder)
     pictures = list_pictures(folder)
     names = [name for name, _, _ in pictures]
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from unweave.data import array_images, framing, hugging_face, own_table
 from unweave.data.dataset import BytePixels, DatasetEntry, FactorDataset
+from unweave.data.fetch import written_path
 from unweave.data.folder_images import read_folder
 from unweave.data.framing import Framing
 from unweave.data.own_table import Described, choose, describe, match_files, read_table
@@ -94,7 +95,7 @@ def _given(name: str, file: Path | None, how: str) -> Path:
 
 
 def _table_path(said: str, beside: Path) -> Path:
-    return beside / Path(said).expanduser()
+    return beside / written_path(said)
 
 
 def _skipped(options: dict[str, str]) -> list[str]:

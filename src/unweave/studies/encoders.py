@@ -25,6 +25,7 @@ import numpy as np
 import torch
 
 from unweave.data.dataset import FactorDataset
+from unweave.data.fetch import written_path
 from unweave.metrics import score_dataset
 from unweave.metrics.arrays import as_array
 from unweave.metrics.record import Score
@@ -94,7 +95,7 @@ def open_encoder(spec: str, image_shape: tuple[int, int, int], *,
                  preparation: Preparation | None = None, output: str | None = None,
                  device: str = "cpu") -> Encoder:
     """The encoder that `spec` names; see the module. UserError if it cannot be opened."""
-    said, path = preparation or Preparation(), Path(spec).expanduser()
+    said, path = preparation or Preparation(), written_path(spec)
     if (path / "run.json").exists():
         run = load(path, device=device)
         return Encoder(run.encode, said.otherwise(Preparation("nhwc", dtype="uint8")),
