@@ -190,3 +190,36 @@ def test_train_and_score_own_images(tmp_path):
     assert again.config.data == f"images:{folder},channels=1,table=factors.csv"
     found = {s.key: s.value for s in unweave.score_run(again, metrics=["mig"])}
     assert 0 <= found["mig"] <= 1
+
+
+@pytest.mark.parametrize(("header", "first"), [("a;b", "{};{}"), ("a\tb", "{}\t{}")])
+def test_columns_that_no_comma_parts_are_not_one_factor(tmp_path, header, first):
+    np.savez(tmp_path / "a.npz", images=pictures(5, 8, 8))
+    write(tmp_path, header, [(first.format(k // 3, k % 3),) for k in range(5)])
+    with pytest.raises(UserError, match=r"has one column, 'a.{1,2}b': separate columns"):
+        load_data(f"npz:{tmp_path / 'a.npz'},size=8,table=factors.csv")
+
+
+def test_row_numbers_of_pandas_are_no_factor(tmp_path, folder):
+    np.savez(tmp_path / "a.npz", images=pictures(5, 8, 8))
+    write(tmp_path, ",a,b", [(k, k // 3, k % 3) for k in range(5)])
+    data = load_data(f"npz:{tmp_path / 'a.npz'},size=8,table=factors.csv")
+    assert data.space.names == ("a", "b")
+    write(folder, ",file,a,b", [(k, f"sub/{k}.png", k // 3, k % 3) for k in range(5)])
+    assert load_data(f"images:{folder},size=8,table=factors.csv").space.names == ("a", "b")
+    table = pa.table({"a": [0, 0, 0, 1, 1], "__index_level_0__": [4, 2, 3, 1, 0]})
+    described = '{"index_columns": ["__index_level_0__"]}'
+    pq.write_table(table.replace_schema_metadata({"pandas": described}), tmp_path / "t.parquet")
+    data = load_data(f"npz:{tmp_path / 'a.npz'},size=8,table=t.parquet")
+    assert data.labels.names == ("a",)
+    # An index that is asked for is what it is said to be.
+    write(folder, ",a,b", [(f"sub/{k}.png", k // 3, k % 3) for k in range(5)])
+    assert load_data(f"images:{folder},size=8,table=factors.csv,file=").space.names == ("a", "b")
+
+
+@pytest.mark.parametrize("text", ["a,b\ncafé,1\nthé,2\n", "é,b\n1,1\n2,2\n"])
+def test_another_encoding_is_named(tmp_path, text):
+    np.savez(tmp_path / "a.npz", images=pictures(2, 8, 8))
+    (tmp_path / "t.csv").write_bytes(text.encode("latin-1"))
+    with pytest.raises(UserError, match=r"not in utf-8\): save the table in that encoding"):
+        load_data(f"npz:{tmp_path / 'a.npz'},size=8,table=t.csv")

@@ -117,6 +117,14 @@ def test_row_numbers_of_pandas_are_no_factor(tmp_path):
     assert read_scored(tmp_path / "r.parquet").names == ("size", "shape")
 
 
+def test_factors_between_semicolons_are_not_one_factor(tmp_path):
+    np.save(tmp_path / "codes.npy", CODES)
+    lines = ["a;b", *[f"{a};{b}" for a, b in FACTORS]]
+    (tmp_path / "f.csv").write_text("\n".join(lines) + "\n")
+    with pytest.raises(UserError, match="has one column, 'a;b': separate columns with commas"):
+        read_scored(tmp_path / "codes.npy", factors=str(tmp_path / "f.csv"))
+
+
 def written(path, columns):
     pa.csv.write_csv(columns, path)
     return path

@@ -8,6 +8,7 @@ columns are labels: metrics that fix a factor are then out of reach, the others 
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -35,6 +36,8 @@ Columns = dict[str, np.ndarray]
 MANY_VALUES, FEW_VALUES = 100, 20
 """As for labels that are scored: fractions with many distinct values are quantities."""
 
+
+_FOREIGN = "not in utf-8): save the table in that encoding"
 
 MANY_COLUMNS = 63
 """As many axes as numpy numbers."""
@@ -66,7 +69,10 @@ def read_table(path: Path, file_column: str | None) -> Columns:
                 convert_options=pyarrow.csv.ConvertOptions(column_types=texts,
                                                            strings_can_be_null=True))
         table.column_names  # noqa: B018 - decoded here, or refused below
-    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise UserError(f"the table {path} cannot be read (names of columns are "
+                        f"{_FOREIGN}") from None
+    except (OSError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(f"the table {path} cannot be read ({reason}): save it as csv with one line "
                         "of names at the top, or as parquet") from error
@@ -75,7 +81,39 @@ def read_table(path: Path, file_column: str | None) -> Columns:
         raise UserError(f"the table {path} has two columns {repeated[0]!r}: rename one")
     if table.num_rows == 0:
         raise UserError(f"the table {path} has no rows: it needs one for each image")
+    refuse_what_is_no_csv(table, path)
+    if file_column is None or file_column in table.column_names:
+        table = without_row_numbers(table, file_column)
     return {name: _column(path, name, table[name]) for name in table.column_names}
+
+
+def refuse_what_is_no_csv(table: pa.Table, path: Path) -> None:
+    """Columns that are not apart, or texts in another encoding: a csv is read all the same."""
+    if path.suffix.lower() in (".parquet", ".pq"):
+        return
+    if table.num_columns == 1 and table.num_rows and pa.types.is_string(table.schema[0].type):
+        name, first = table.column_names[0], str(table[0][0])
+        for mark in ";,\t|":
+            if 0 < name.count(mark) == first.count(mark):
+                raise UserError(f"{path} has one column, {name!r}: separate columns with commas, "
+                                "or with tabs in a file called .tsv")
+    for name in table.column_names:
+        if pa.types.is_binary(table[name].type):
+            raise UserError(f"{path} cannot be read (texts of the column {name!r} are {_FOREIGN}")
+
+
+def without_row_numbers(table: pa.Table, keep: str | None = None) -> pa.Table:
+    """The table without what pandas calls its index: rows are numbered in it, nothing is said.
+
+    A csv has it as a first column without a name, a parquet file says which columns it is.
+    """
+    said = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
+    index = [name for name in said.get("index_columns", []) if isinstance(name, str)
+             and name.startswith("__index_level_")]
+    if table.column_names[:1] == [""] and table.num_columns > 1:
+        index.append("")
+    return table.drop_columns([name for name in index
+                               if name in table.column_names and name != keep])
 
 
 def _column(path: Path, name: str, column: pa.ChunkedArray) -> np.ndarray:

@@ -9,7 +9,6 @@ its factors from a second one, row by row.
 from __future__ import annotations
 
 import fnmatch
-import json
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from unweave.data.own_table import refuse_what_is_no_csv, without_row_numbers
 from unweave.studies.scoring import read_arrays, read_npz
 from unweave.types import UserError
 
@@ -118,20 +118,8 @@ def read_table(path: Path) -> pa.Table:
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise UserError(f"{path} has several columns called {twice[0]!r}: give each its own name")
-    return _without_row_numbers(table)
-
-
-def _without_row_numbers(table: pa.Table) -> pa.Table:
-    """The table without what pandas calls its index: rows are numbered in it, nothing is said.
-
-    A csv has it as a first column without a name, a parquet file says which columns it is.
-    """
-    said = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
-    index = [name for name in said.get("index_columns", []) if isinstance(name, str)
-             and name.startswith("__index_level_")]
-    if table.column_names[:1] == [""] and table.num_columns > 1:
-        index.append("")
-    return table.drop_columns([name for name in index if name in table.column_names])
+    refuse_what_is_no_csv(table, path)
+    return without_row_numbers(table)
 
 
 def _matching(names: list[str], patterns: str, path: Path) -> list[str]:
