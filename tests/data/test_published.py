@@ -23,6 +23,7 @@ from published_files import (
     mat_bytes,
     noise,
     norb_bytes,
+    png_bytes,
     smooth,
     write_mnist,
     write_norb,
@@ -283,6 +284,30 @@ def test_chairs(tmp_path: Path) -> None:
     np.testing.assert_array_equal(same.images(np.arange(12)), data.images(np.arange(12)))
     grey = load_data(f"chairs3d:{folder},channels=1,crop=20,size=16,part=yes")
     assert grey.image_shape == (16, 16, 1)
+
+
+def test_a_part_of_the_chairs_keeps_the_directions_of_the_whole(tmp_path: Path) -> None:
+    """Elevations are 20 and 30 degrees; azimuths are the whole degrees of k 360 / 31."""
+    degrees = [k * 360 // 31 for k in range(31)]
+    assert (degrees[:4], degrees[-1]) == ([0, 11, 23, 34], 348)
+    chair = png_bytes(smooth(40, 40, 0))
+    kept = [(1, k) for k in range(31) if k not in (0, 5)] + [(0, 30)]
+
+    def write(angles: list[tuple[int, int]]) -> str:
+        write_tar(tmp_path / "c.tar", {
+            f"a/renders/image_{n:03d}_p{p:03d}_t{t:03d}_r096.png": chair
+            for n, (p, t) in enumerate(angles)})
+        return f"chairs3d:{tmp_path / 'c.tar'},part=yes"
+
+    data = load_data(write([((20, 30)[p], degrees[t]) for p, t in kept]))
+    assert data.factors(range(len(data)))[:, 1:].tolist() == sorted(map(list, kept))
+    alone = load_data(write([(30, degrees[k]) for k in range(31)]))
+    assert alone.factors(range(31))[:, 1:].tolist() == [[1, k] for k in range(31)]
+    for angles, why in (([(25, 0)], "an elevation of 25 degrees"), ([(20, 5)], "an azimuth of 5 d"),
+                        ([(20, 359)], "an azimuth of 359"),
+                        ([(20, 11), (20, 12)], "one direction")):
+        with pytest.raises(UserError, match=why):
+            load_data(write(angles))
 
 
 def test_chairs_that_are_not(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ from unweave.factors import FactorSpace
 from unweave.types import Factors, UserError
 
 NUM_MODELS, NUM_ELEVATIONS, NUM_AZIMUTHS = 1393, 2, 31
+ELEVATIONS = (20, 30)
+_ASKEW = 2.0  # degrees that an angle may be off
 WHAT = "rendered_chairs.tar, or the folder rendered_chairs"
 _RENDERING = re.compile(r"(^|/)(?P<model>[^/]+)/renders/"
                         r"image_\d+_p(?P<p>\d+)_t(?P<t>\d+)_r\d+\.png$")
@@ -63,7 +65,7 @@ def load(name: str, file: Path | None, *, part: str = "no", **framing: str) -> F
 
 
 def _factors(path: Path, names: list[str], accept_part: bool) -> tuple[FactorSpace, Factors]:
-    """Classes of each file, from its name; azimuths are numbered in the order of their angles."""
+    """Classes of each file, from its name: those of the whole set, also where a part is there."""
     found = [_RENDERING.search(name) for name in names]
     said = [(m["model"], int(m["p"]), int(m["t"])) for m in found if m is not None]
     models, heights = sorted({row[0] for row in said}), sorted({row[1] for row in said})
@@ -78,10 +80,28 @@ def _factors(path: Path, names: list[str], accept_part: bool) -> tuple[FactorSpa
                         f"3D Chairs has {NUM_MODELS * NUM_ELEVATIONS * NUM_AZIMUTHS}: fetch it "
                         "again, or take what is there with part=yes")
     model = {value: k for k, value in enumerate(models)}
-    height = {value: k for k, value in enumerate(heights)}
-    angle = {(p, t): k for p, found in angles.items() for k, t in enumerate(found)}
-    rows = np.array([[model[m], height[p], angle[p, t]] for m, p, t in said])
+    rows = np.array([[model[m], _elevation(path, p), _azimuth(path, t)] for m, p, t in said])
+    if len(np.unique(rows, axis=0)) != len(rows):
+        raise UserError(f"{path} has two renderings of one model from one direction: 3D Chairs has "
+                        f"each of {NUM_ELEVATIONS} x {NUM_AZIMUTHS} directions once")
     return some_of(space_of(len(models)), rows), rows
+
+
+def _elevation(path: Path, degrees: int) -> int:
+    if degrees not in ELEVATIONS:
+        raise UserError(f"{path} has renderings from an elevation of {degrees} degrees: 3D Chairs "
+                        f"has {' and '.join(map(str, ELEVATIONS))}")
+    return ELEVATIONS.index(degrees)
+
+
+def _azimuth(path: Path, degrees: int) -> int:
+    """31 of them go round the chair; names have whole degrees: 0, 11, 23 ... 348."""
+    turns = degrees * NUM_AZIMUTHS / 360
+    number = round(turns)
+    if number >= NUM_AZIMUTHS or abs(turns - number) > _ASKEW * NUM_AZIMUTHS / 360:
+        raise UserError(f"{path} has renderings from an azimuth of {degrees} degrees: 3D Chairs "
+                        f"has {NUM_AZIMUTHS}, which are 0, 11, 23 and on to 348")
+    return number
 
 
 CHAIRS3D = DatasetEntry(
