@@ -175,6 +175,9 @@ def test_bad_folders_get_one_sentence(sprites, tmp_path):
     ({"seeds": [1, 1]}, "the same run is asked for twice"),
     ({"seeds": [-1]}, "seeds must be at least 0"),
     ({"seeds": []}, "no seeds were given"),
+    ({"seeds": "0..999999999"}, "more than 10,000, which is the most at once"),
+    ({"seeds": "0..9999,20000"}, "more than 10,000"),
+    ({"seeds": range(10**9)}, "more than 10,000"),
     ({"seeds": 1.5}, "are not whole numbers"),
     ({"seeds": [0, 0.5]}, "are not whole numbers"),
     ({"seeds": 1 << 64}, "must be below 2\\^64"),
@@ -209,6 +212,11 @@ def test_what_is_learned_is_real(sprites):
     others = np.abs(run.decode(np.roll(codes, 1, axis=0)) - images / 255.0).mean()
     far = np.abs(run.decode(codes[::-1]) - images / 255.0).mean()
     assert own < others < far  # a neighbour's code is worse than one's own, a stranger's worse yet
+
+
+def test_as_many_seeds_as_are_allowed_are_planned_at_once():
+    configs = plan("vae", seeds="0..9999")
+    assert [c.seed for c in configs] == list(range(10_000))
 
 
 def test_seeds_and_names():

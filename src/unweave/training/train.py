@@ -26,6 +26,9 @@ from unweave.types import UserError, unknown_name
 
 CHECKPOINT_SECONDS = 60.0
 
+MOST_SEEDS = 10_000
+"""Of one command: the largest published study has 50 for each of its settings."""
+
 Seeds = SupportsInt | str | Iterable[SupportsInt]
 """Whole numbers, numpy's too; see `parse_seeds`."""
 
@@ -35,7 +38,9 @@ def parse_seeds(seeds: Seeds) -> list[int]:
     if isinstance(seeds, str):
         found = _written_seeds(seeds)
     else:
-        given = list(seeds) if isinstance(seeds, Iterable) else [seeds]
+        given = [seeds]
+        if isinstance(seeds, Iterable):
+            given = list(itertools.islice(seeds, MOST_SEEDS + 1))
         try:
             found = [int(s) for s in given]
             whole = all(isinstance(s, str) or s == n for s, n in zip(given, found))
@@ -43,6 +48,8 @@ def parse_seeds(seeds: Seeds) -> list[int]:
             whole = False
         if not whole:
             raise UserError(f"seeds {given} are not whole numbers: give 0, [0, 1, 2] or '0..3'")
+    if len(found) > MOST_SEEDS:
+        raise _too_many_seeds()
     if any(s < 0 for s in found):
         raise UserError(f"seeds must be at least 0, got {found}")
     if any(s >= 1 << 64 for s in found):  # random streams take 64 bits of it
@@ -56,8 +63,16 @@ def _written_seeds(seeds: str) -> list[int]:
         match = re.fullmatch(r"\s*(\d+)(?:\.\.(\d+))?\s*", part)
         if not match or (match[2] and int(match[2]) < int(match[1])):
             raise UserError(f"seeds {seeds!r} are not understood: write 0..3, or 0,2,5")
-        found += range(int(match[1]), int(match[2] or match[1]) + 1)
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last - first >= MOST_SEEDS - len(found):
+            raise _too_many_seeds()
+        found += range(first, last + 1)
     return found
+
+
+def _too_many_seeds() -> UserError:
+    return UserError(f"seeds are more than {MOST_SEEDS:,}, which is the most at once: give fewer, "
+                     "and the others later")
 
 
 def plan(method: str, data: str = "dsprites", *, seeds: Seeds = 0,
@@ -91,9 +106,12 @@ def plan(method: str, data: str = "dsprites", *, seeds: Seeds = 0,
                for letter in grid for seed in parse_seeds(seeds)]
     if not configs:
         raise UserError("no seeds were given: write 0..3, or 0,2,5")
-    repeated = [c.run_id for i, c in enumerate(configs) if c in configs[:i]]
-    if repeated:
-        raise UserError(f"the same run is asked for twice ({repeated[0]}): drop repeated seeds")
+    seen: set[RunConfig] = set()
+    for config in configs:
+        if config in seen:
+            raise UserError(f"the same run is asked for twice ({config.run_id}): drop repeated "
+                            "seeds")
+        seen.add(config)
     return configs
 
 
