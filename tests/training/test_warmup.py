@@ -6,6 +6,7 @@ import torch
 
 from small import same, small_letters, small_plan, train_small
 from unweave.data import table_dataset
+from unweave.data.cells import training_cells
 from unweave.objectives.mixture import of_weights
 from unweave.objectives.posterior import split_head
 from unweave.studies.scoring import score_run
@@ -210,3 +211,13 @@ def test_importance_weights_know_the_prior(runs):
     assert encoded.log_weights(rows, 1)[:, 0] == pytest.approx(expected, rel=1e-6)
     assert run.kl_at(rows).shape == (4,)
     assert "reconstruction" in encoded.withheld
+
+
+def test_more_clusters_than_images_are_refused(sprites, tmp_path):
+    for data, most in ((sprites, 256), (sprites.trained_on(training_cells(
+            sprites.space, {"leave_out": "shape:1"})), 128)):
+        with pytest.raises(UserError, match=f"cannot be fitted to the codes of {most} images"):
+            train("vade", data, out=tmp_path, clusters=most + 1, progress=False, **OPTIONS)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(UserError, match="70001 clusters cannot be fitted to the codes of 70000"):
+        train("vade", "dsprites", out=tmp_path, clusters=70_001, progress=False, **OPTIONS)

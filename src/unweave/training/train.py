@@ -22,6 +22,7 @@ from unweave.training.loop import Job, train_group
 from unweave.training.packing import head_and_code, in_pieces, pack, stack_size
 from unweave.training.progress import Listener, display
 from unweave.training.run import Run, choose_device, load
+from unweave.training.warmup import MOST_CODES
 from unweave.types import UserError, unknown_name
 
 CHECKPOINT_SECONDS = 60.0
@@ -196,6 +197,8 @@ def train_runs(configs: Sequence[RunConfig], *, out: str | Path | None = "runs",
         if config.batch_size > len(datasets[config.data]):
             raise UserError(f"batch_size={config.batch_size} is larger than {config.data}, which "
                             f"has {len(datasets[config.data])} images: use a smaller batch")
+        if METHODS[config.method].prior is not None:
+            _check_clusters(config, datasets[config.data])
     jobs = [_open(config, None if out is None else Path(out), resume, where,
                   datasets[config.data]) for config in configs]
     todo = [job for job in jobs if job.run is None]
@@ -217,6 +220,15 @@ def train_runs(configs: Sequence[RunConfig], *, out: str | Path | None = "runs",
         if logger is not None:
             logger.close()
     return [job.run for job in jobs]
+
+
+def _check_clusters(config: RunConfig, dataset: FactorDataset) -> None:
+    """Refuse more clusters than the codes that they will be fitted to."""
+    clusters = dict(config.hyper).get("clusters", 0)
+    codes = min(dataset.num_training, MOST_CODES)
+    if clusters > codes:
+        raise UserError(f"{clusters} clusters cannot be fitted to the codes of {codes} images of "
+                        f"{config.data}: ask for fewer clusters")
 
 
 def _grouped(jobs: list[Job], device: torch.device,
