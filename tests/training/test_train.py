@@ -183,6 +183,8 @@ def test_bad_folders_get_one_sentence(sprites, tmp_path):
     ({"seeds": 1 << 64}, "must be below 2\\^64"),
     ({"seeds": str(1 << 64)}, "must be below 2\\^64"),
     ({"beta": []}, "beta has an empty list of values"),
+    ({"seed": 1}, "seed is not given by itself: give seeds"),
+    ({"hyper": {"beta": 1}}, "give each letter by its own name"),
     ({"alpha": 1.0}, "unknown letter of beta_vae 'alpha'"),
 ])
 def test_bad_input_is_refused_before_anything_is_written(sprites, tmp_path, changes, words):

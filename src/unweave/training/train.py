@@ -87,6 +87,9 @@ def plan(method: str, data: str = "dsprites", *, seeds: Seeds = 0,
     known = letters(method)
     fields = {k: v for k, v in given.items() if k in RunConfig.__dataclass_fields__}
     chosen = {k: v for k, v in given.items() if k not in fields}
+    for name, instead in (("seed", "seeds"), ("hyper", "each letter by its own name")):
+        if name in fields:
+            raise UserError(f"{name} is not given by itself: give {instead}")
     if precision == "auto":
         precision = _best_precision(choose_device(device))
     fields = {"precision": precision} | fields
