@@ -18,7 +18,7 @@ from unweave.metrics import plan_scores
 from unweave.studies import catalog, runner
 from unweave.studies.adding import prune_weights
 from unweave.studies.catalog import STUDIES, Study, find_study, strength_of
-from unweave.studies.claims import Runner, claimed
+from unweave.studies.claims import Runner, _started, claimed
 from unweave.studies.memory import recall, remember
 from unweave.studies.merge import merge
 from unweave.studies.rows import ScoreJob, prepare, score_and_store
@@ -435,3 +435,29 @@ def test_a_scoring_process_that_is_killed_is_replaced_for_the_next_stack(tmp_pat
         result = scorers.submit(job).result()
     assert (result.error, result.status) == (None, "diverged")
     assert [found["run_id"] for found in store.runs()] == ["lost"]
+
+
+ALONE = """
+import os, sys
+from unweave.studies.runner import _scorers
+if __name__ == "__main__":
+    with _scorers(1) as scorers:
+        print(scorers._pools[-1].submit(os.getpid).result(), flush=True)
+        sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="asks /proc whether it runs")
+def test_processes_that_score_end_with_the_runner_that_is_killed(tmp_path):
+    (tmp_path / "go.py").write_text(ALONE)
+    runs = subprocess.Popen([sys.executable, str(tmp_path / "go.py")], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, text=True)
+    pid = int(runs.stdout.readline())
+    runs.kill()
+    runs.communicate()
+    until = time.monotonic() + 20.0
+    while (there := _started(pid) is not None) and time.monotonic() < until:
+        time.sleep(0.1)
+    if there:
+        os.kill(pid, signal.SIGKILL)
+    assert not there

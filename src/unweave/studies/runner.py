@@ -15,12 +15,13 @@ import hashlib
 import json
 import os
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 
 import torch
@@ -251,7 +252,8 @@ class _Scorers:
         self._pools = [self._made()]
 
     def _made(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(self._num, mp_context=get_context("spawn"))
+        return ProcessPoolExecutor(self._num, mp_context=get_context("spawn"),
+                                   initializer=_end_with_parent)
 
     def submit(self, job: ScoreJob) -> Future:
         """The scores of a run, in the making."""
@@ -265,6 +267,18 @@ class _Scorers:
         """Wait for the processes to end."""
         for pool in self._pools:
             pool.shutdown()
+
+
+def _end_with_parent() -> None:
+    """Nobody tells a pool's processes that theirs was killed: they would wait for jobs for ever."""
+    parent = parent_process()
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    if parent is not None:
+        threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager
