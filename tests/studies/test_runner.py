@@ -125,6 +125,35 @@ def test_runs_that_another_has_claimed_are_left_to_it(done, tmp_path):
     assert (outcome.done, outcome.elsewhere) == (3, 1)
 
 
+def test_what_a_killed_runner_left_of_finished_runs_goes(done, tmp_path):
+    """A row is stored by another process: a runner may be killed before it hears of it."""
+    finished, sprites = done
+    store = open_store(tmp_path / "s", create=True)
+    merge(store, [finished])
+    configs = STUDY.runs(seeds="0")
+    gone, busy = (config.run_id for config in configs)
+    for owner, run_id in (("killed", gone), ("at work", busy)):
+        other = Runner(store, owner)
+        other.beat()
+        assert other.take([run_id])
+        (store.folder / "work" / run_id).mkdir(parents=True)
+        (store.folder / "work" / run_id / "weights.safetensors").write_bytes(b"large")
+    silent = {"owner": "killed", "time": time.time() - 1000.0, "machine": "elsewhere"}
+    store.write_file("runners/killed.json", json.dumps(silent).encode())
+    old, new = (store.folder / "weights" / f".{name}.safetensors.0.tmp" for name in ("old", "new"))
+    for path in (old, new):
+        path.write_bytes(b"half")
+    os.utime(old, (time.time() - 1000.0,) * 2)
+
+    run_study(STUDY, configs, store, device="cpu", datasets={"sprites": sprites})
+    assert store.files("claims") == [f"{busy}.0.json"]
+    assert store.files("runners") == ["at work.json"]
+    assert [path.name for path in (store.folder / "work").iterdir()] == [busy]
+    assert not old.exists()
+    assert new.exists()
+    assert values(store)[0] == values(finished)[0]
+
+
 def test_stop_keeps_what_is_there(done, tmp_path, monkeypatch):
     finished, sprites = done
     store = open_store(tmp_path / "s", create=True)

@@ -19,7 +19,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -151,6 +151,24 @@ def void_claims(store: Store, run_ids: Iterable[str], *, force: bool = False) ->
         if store.create_file(_path(run_id, held[run_id] + 1), payload):
             freed.append(run_id)
     return freed
+
+
+def abandoned(store: Store, finished: Collection[str]) -> list[str]:
+    """Finished runs that are still claimed: their runner was killed before it let go of them."""
+    over = last_claims(store).keys() & finished
+    working = claimed(store) if over else {}
+    return sorted(run_id for run_id in over if run_id not in working)
+
+
+def clear_leftovers(store: Store, run_ids: Collection[str]) -> None:
+    """Remove the claims on abandoned runs, and what else killed runners left in a store."""
+    for name in store.files("claims") if run_ids else []:
+        if name.removesuffix(".json").rpartition(".")[0] in run_ids:
+            store.remove_file(f"claims/{name}")
+    for name in store.files("runners"):
+        if not owner_is_alive(store, name.removesuffix(".json")):  # if it only slept it says so
+            store.remove_file(f"runners/{name}")
+    store.sweep(DEAD_AFTER)
 
 
 def runners(store: Store) -> list[dict[str, Any]]:

@@ -137,7 +137,7 @@ def run_on_ray(study: Study, configs: Sequence[RunConfig], store: Store, *,
     check_scores(study, metrics)
     ray, needs = connect(address), needs or Needs()
     gpus = gpus_of(ray, needs)
-    todo, outcome = begin(study, configs, store, metrics)
+    todo, outcome = begin(study, configs, store, metrics, work_folder(store, work))
     if not todo:
         keep_best(store, study, weights, best)
         return outcome

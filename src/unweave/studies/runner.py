@@ -34,7 +34,7 @@ from unweave.data.fetch import data_folder
 from unweave.metrics import CONVENTIONS, METRICS
 from unweave.studies.adding import check_best, prune_weights
 from unweave.studies.catalog import Study
-from unweave.studies.claims import Runner, check_exclusive
+from unweave.studies.claims import Runner, abandoned, check_exclusive, clear_leftovers
 from unweave.studies.memory import recall, remember
 from unweave.studies.rows import WEIGHTS, Scored, ScoreJob, check_apart, prepare, score_and_store
 from unweave.studies.store import Store
@@ -79,7 +79,7 @@ def run_study(study: Study, configs: Sequence[RunConfig], store: Store, *,
     folder = work_folder(store, work)
     if log == "tensorboard":  # folders of runs are removed when their rows are stored
         log = f"tensorboard:{(store.folder or folder) / 'tensorboard'}"
-    todo, outcome = begin(study, configs, store, metrics)
+    todo, outcome = begin(study, configs, store, metrics, folder)
     if not todo:
         keep_best(store, study, weights, best)  # a call before may have ended just ahead of this
         return outcome
@@ -155,11 +155,18 @@ def keep_best(store: Store, study: Study, weights: str, best: str) -> None:
         prune_weights(store, keep=1, best=best, per_cell=True, among=record and record["runs"])
 
 
-def begin(study: Study, configs: Sequence[RunConfig], store: Store,
-          metrics: Sequence[str]) -> tuple[list[RunConfig], Outcome]:
-    """Remember a study in its store; the runs that are missing, and a count of the others."""
+def begin(study: Study, configs: Sequence[RunConfig], store: Store, metrics: Sequence[str],
+          folder: Path) -> tuple[list[RunConfig], Outcome]:
+    """Remember a study in its store; the runs that are missing, and a count of the others.
+
+    Nobody comes back to a finished run: what a runner that was killed left of it goes.
+    """
     remember(store, study, configs, metrics)
     finished = store.finished()
+    over = abandoned(store, finished)
+    for run_id in over:
+        shutil.rmtree(folder / run_id, ignore_errors=True)
+    clear_leftovers(store, over)
     todo = [config for config in configs if config.run_id not in finished]
     if todo and not store.is_local:
         check_exclusive(store)

@@ -24,7 +24,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -171,6 +171,19 @@ class Store:
             self._fs.rm_file(f"{self._root}/{path}")
         except FileNotFoundError:
             return
+
+    def sweep(self, seconds: float) -> None:
+        """Remove what killed processes had half written, if nobody has written on for so long.
+
+        Weights may be large. An object store has no half files.
+        """
+        if self.folder is None:
+            return
+        for name in (".", *SCHEMAS, "weights", "claims", "runners", "studies/*"):
+            for path in self.folder.glob(f"{name}/.*.tmp"):
+                with suppress(FileNotFoundError):
+                    if time.time() - path.stat().st_mtime > seconds:
+                        path.unlink()
 
     # -- reading ---------------------------------------------------------------------------------
 
