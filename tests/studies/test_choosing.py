@@ -123,3 +123,23 @@ def test_the_commands_speak(tmp_path, capsys):
     with pytest.raises(SystemExit) as leave:
         cli.main(["study", "analyse", str(tmp_path / "new")])
     assert (leave.value.code, "holds no finished runs" in capsys.readouterr().err) == (2, True)
+
+
+def test_scores_that_are_the_same_for_every_run_say_nothing(tmp_path):
+    """Collapsed runs, for one; warnings are errors here, and an interval of NaN is none."""
+    rng = np.random.default_rng(0)
+    quality = [*rng.random(30), *[0.5] * 4]
+    both = stored(tmp_path / "a", [{"elbo": q, "mig": q, "sap": 0.0} for q in quality])
+    one, = select(read_rows(both), by="elbo").trust
+    assert [one["correlation"], one["correlation_low"]] == pytest.approx([1.0, 1.0])
+    assert np.isnan(one["sap"])
+    for name, row in (("b", {"mig": 0.0, "sap": 0.0}), ("c", {"elbo": 1.0})):
+        alike = stored(tmp_path / name, [{"elbo": q, "mig": q, **row} for q in quality])
+        found = select(read_rows(alike), by="elbo")
+        assert np.isnan(found.trust[0]["correlation_low"])
+        assert "nothing is known, for its runs are all the same by elbo, or" in found.sentence
+    # Few distinct values: a draw of runs may have one of them alone.
+    rare = stored(tmp_path / "d", [{"elbo": float(i == 0), "mig": float(i == 0)}
+                                   for i in range(24)])
+    one, = select(read_rows(rare), by="elbo").trust
+    assert [one["correlation"], one["correlation_low"]] == pytest.approx([1.0, 1.0])

@@ -101,18 +101,31 @@ def _trust(rows: Rows, keys: list[str], rng: np.random.Generator) -> list[dict[s
                 continue
             signs = direction(key)
             pairs = [one.at(key, m) for m in labelled]
-            value = np.nanmean([signs * v for v, _ in pairs])
-            again = np.nanmean([signs * r for _, r in pairs], axis=0)
+            value, low, high = _mean([(signs * v, signs * r) for v, r in pairs])
             table = signs * rows.scores[key][d]
             first = np.unravel_index(np.nanargmax(table), table.shape)
             standing = [percentile(rows.scores[m][d], rows.scores[m][d][first]) for m in labelled
                         if not np.isnan(rows.scores[m][d][first])]
             records.append({"data": one.data, "score": key,
-                            **estimate(value, *interval(again), "correlation"),
+                            **estimate(value, low, high, "correlation"),
                             "best_percentile": float(np.mean(standing)) if standing else None,
                             **{m: float(signs * v) for m, (v, _) in zip(labelled, pairs)},
                             "runs": one.num_runs})
     return records
+
+
+def _mean(pairs: list[tuple[float, np.ndarray]]) -> tuple[float, float, float]:
+    """The mean of those correlations that there are, and its interval; NaN if there are none.
+
+    A score that is the same for every run, or for those that were drawn again, has none.
+    """
+    told = [(value, replicates) for value, replicates in pairs if not np.isnan(value)]
+    if not told:
+        return np.nan, np.nan, np.nan
+    again = np.array([replicates for _, replicates in told])
+    again = np.nanmean(again[:, ~np.isnan(again).all(0)], axis=0)
+    low, high = interval(again) if again.size else (np.nan, np.nan)
+    return float(np.mean([value for value, _ in told])), float(low), float(high)
 
 
 def _sentence(by: str, wanted: list[str], trust: list[dict[str, Any]]) -> str:
@@ -124,7 +137,10 @@ def _sentence(by: str, wanted: list[str], trust: list[dict[str, Any]]) -> str:
     parts = []
     for data in wanted:
         found = [r for r in own if r["data"] == data]
-        if found:
+        if found and np.isnan(found[0]["correlation"]):
+            parts.append(f"on {data} nothing is known, for its runs are all the same by {by}, or "
+                         "by every score that needs labels")
+        elif found:
             r = found[0]
             stands = "" if r["best_percentile"] is None else (
                 ", and the run that it puts first is on average above "
@@ -133,10 +149,11 @@ def _sentence(by: str, wanted: list[str], trust: list[dict[str, Any]]) -> str:
                          f"scores that need labels {r['correlation']:.2f}, "
                          f"{r['correlation_low']:.2f} to {r['correlation_high']:.2f}{stands})")
         else:
-            values = [r["correlation"] for r in own]
+            values = [r["correlation"] for r in own if not np.isnan(r["correlation"])]
+            elsewhere = "" if not values else ("; where they exist the correlation is "
+                                               f"{min(values):.2f} to {max(values):.2f}")
             parts.append(f"on {data} nothing is known, for its runs have no scores that need "
-                         f"labels; where they exist the correlation is {min(values):.2f} to "
-                         f"{max(values):.2f}")
+                         f"labels{elsewhere}")
     return f"How far to trust the order by {by}: {'; '.join(parts)}."
 
 
