@@ -31,6 +31,9 @@ def packages(versions: str | None) -> str:
 
 def release(folder: Path, sources: list[str]) -> Store:
     """Write the joined rows; the folder is replaced when all of them are there."""
+    new, old = (folder.with_name(f"{folder.name}.{word}") for word in ("new", "old"))
+    if old.exists() and not folder.exists():  # killed between the two renames below
+        old.rename(folder)
     with tempfile.TemporaryDirectory() as work:
         joined = open_store(Path(work) / "joined", create=True)
         held = [str(folder)] if folder.exists() else []
@@ -44,7 +47,6 @@ def release(folder: Path, sources: list[str]) -> Store:
         small.append("runs", runs.set_column(place, "versions", kept))
         for name in studies_in(joined):
             add_record(small, recall(joined, name))
-        new, old = (folder.with_name(f"{folder.name}.{word}") for word in ("new", "old"))
         for left in (new, old):  # by a call that was killed
             shutil.rmtree(left, ignore_errors=True)
         shutil.copytree(Path(work) / "small", new)

@@ -176,3 +176,13 @@ def test_a_script_tells_a_missing_store_in_a_sentence_and_writes_nothing(tmp_pat
                                          "`unweave study run` makes one")
     assert "Traceback" not in ended.stderr
     assert not any(tmp_path.iterdir())
+
+
+def test_a_release_that_was_killed_while_it_changed_folders_loses_no_rows(tmp_path):
+    row = {"study": "s", "source": "unweave", "status": "done", "method": "vae"}
+    for name in ("rows.old", "more"):
+        open_store(tmp_path / name, create=True).append("runs", [{"run_id": name, **row}])
+    subprocess.run([sys.executable, ROOT / "bench" / "release.py", tmp_path / "rows",
+                    tmp_path / "more"], capture_output=True, check=True)
+    assert {run["run_id"] for run in open_store(tmp_path / "rows").runs()} == {"rows.old", "more"}
+    assert [path.name for path in tmp_path.iterdir() if "rows" in path.name] == ["rows"]
