@@ -15,7 +15,7 @@ import pytest
 from small import SMALL, make_sprites, train_small
 from unweave.factors import FactorSpace, LabelTable
 from unweave.metrics import plan_scores
-from unweave.studies import catalog, runner
+from unweave.studies import catalog, runner, tally
 from unweave.studies.adding import prune_weights
 from unweave.studies.catalog import STUDIES, Study, find_study, strength_of
 from unweave.studies.claims import Runner, _started, claimed
@@ -175,6 +175,20 @@ def test_stop_keeps_what_is_there(done, tmp_path, monkeypatch):
     mine = {row["run_id"] for row in store.runs()}
     theirs = values(finished)[0]
     assert values(store)[0] == {k: v for k, v in theirs.items() if k[0] in mine}
+
+
+def test_stop_is_heard_between_stacks_too_short_to_look(done, tmp_path):
+    _, sprites = done
+    store = open_store(tmp_path / "s", create=True)
+
+    def listen(report):
+        if report.label == tally.ALL_RUNS and report.text:  # the first stack is trained
+            runner.request_stop(store)
+
+    outcome = run_study(STUDY, STUDY.runs(seeds="0"), store, device="cpu", num_workers=1,
+                        details=False, listener=listen, datasets={"sprites": sprites},
+                        say=lambda line: None)
+    assert (outcome.stopped, outcome.done) == (True, 1)
 
 
 SCRIPT = """

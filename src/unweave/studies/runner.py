@@ -99,6 +99,8 @@ def run_study(study: Study, configs: Sequence[RunConfig], store: Store, *,
 
         try:
             for piece in pieces(todo, where, known, most_runs):
+                if stop_requested(store, tally.began):  # a short stack ends before it looks
+                    raise StopRequested
                 mine = taken(runner, piece)
                 outcome.elsewhere += len(piece) - len(mine)
                 if not mine:
