@@ -191,6 +191,23 @@ def test_stop_is_heard_between_stacks_too_short_to_look(done, tmp_path):
     assert (outcome.stopped, outcome.done) == (True, 1)
 
 
+def test_a_run_that_failed_is_not_being_scored(tmp_path):
+    heard, outcome = [], tally.Outcome()
+    store = open_store(tmp_path / "s", create=True)
+    counts = tally.Tally(store, "me", 3, outcome, listener=heard.append, say=lambda line: None)
+    counts.stack(STUDY.runs()[:3])
+    assert heard[-1].text.startswith("3 being scored")
+    outcome.done += 1
+    counts.failed("a", "no memory")
+    counts.scored(["b"])
+    assert heard[-1].text.startswith("1 being scored, 1 failed")
+    outcome.diverged += 1
+    counts.scored([])
+    assert heard[-1].text.startswith("1 diverged, 1 failed")
+    log = (store.folder / "log" / "me.log").read_text()
+    assert log.count("stored") == log.count("stored b") == 1
+
+
 SCRIPT = """
 import sys
 sys.path[:0] = {paths!r}

@@ -59,7 +59,8 @@ class Tally:
 
     def scored(self, run_ids: Sequence[str]) -> None:
         """Runs are scored and stored."""
-        self.log(f"stored {', '.join(run_ids)}")
+        if run_ids:
+            self.log(f"stored {', '.join(run_ids)}")
         self._bar()
 
     def failed(self, run_id: str, reason: str) -> None:
@@ -100,7 +101,8 @@ class Tally:
             return
         o = self.outcome
         stored = o.done + o.diverged
-        words = [f"{self.trained - stored} being scored", f"{o.diverged} diverged",
+        scoring = max(0, self.trained - stored - len(o.failed))
+        words = [f"{scoring} being scored", f"{o.diverged} diverged",
                  f"{len(o.failed)} failed"]
         text = ", ".join(w for w in words if not w.startswith("0 "))
         more = [self._pace()] if self.trained else []
