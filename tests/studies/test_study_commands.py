@@ -40,6 +40,7 @@ def test_a_study_from_start_to_end(tmp_path, capsys):
     assert (record["done"], record["skipped"]) == (0, 1)
     record, = json.loads(call(capsys, "status", store, "--json").out)
     assert (record["study"], record["runs"], record["done"], record["missing"]) == ("one", 1, 1, 0)
+    open_store(store).append("runs", [{"run_id": "of another study", "status": "done"}])
     record, = json.loads(call(capsys, "add", store, "--metrics", "wasserstein", "--device", "cpu",
                               "--json").out)
     assert record == {"scored": 1, "complete": 0, "without_weights": 0}

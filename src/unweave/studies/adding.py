@@ -38,10 +38,10 @@ def add_metrics(store: Store, record: dict[str, Any], metrics: Sequence[str], *,
     scored = store.scored(record["convention"], 0)
     rows = {row["run_id"]: row for row in store.runs()}
     kept = set(store.files("weights"))
-    lacking = [c for c in configs_of(record) if rows.get(c.run_id, {}).get("status") == "done"
-               and not set(metrics) <= scored.get(c.run_id, set())]
+    done = [c for c in configs_of(record) if rows.get(c.run_id, {}).get("status") == "done"]
+    lacking = [c for c in done if not set(metrics) <= scored.get(c.run_id, set())]
     able = [c for c in lacking if f"{c.run_id}.safetensors" in kept]
-    counts = {"scored": 0, "complete": len(rows) - len(lacking),
+    counts = {"scored": 0, "complete": len(done) - len(lacking),
               "without_weights": len(lacking) - len(able)}
     if lacking and not able:
         raise UserError(f"{len(lacking)} runs lack these scores, and no weights of them were "
