@@ -177,8 +177,9 @@ def test_stop_keeps_what_is_there(done, tmp_path, monkeypatch):
     assert values(store)[0] == {k: v for k, v in theirs.items() if k[0] in mine}
 
 
-def test_stop_is_heard_between_stacks_too_short_to_look(done, tmp_path):
+def test_stop_is_heard_between_stacks_too_short_to_look(done, tmp_path, monkeypatch):
     _, sprites = done
+    monkeypatch.setattr(runner, "_LOOK_EVERY", 1e9)
     store = open_store(tmp_path / "s", create=True)
 
     def listen(report):
