@@ -76,9 +76,13 @@ def test_kept_runs_become_folders_like_trained_ones(tmp_path, capsys):
     written = (folders[0] / "weights.safetensors").stat().st_mtime_ns
     call(capsys, "unpack", store, "--out", out)  # what is there stays
     assert (folders[0] / "weights.safetensors").stat().st_mtime_ns == written
+    half = tmp_path / "one" / run.run_id / ".weights.safetensors.1.tmp"
+    half.parent.mkdir(parents=True)
+    half.write_bytes(b"of a call that was killed")
     one = json.loads(call(capsys, "unpack", store, "--out", tmp_path / "one", "--json",
                           "--runs", run.run_id).out)
     assert [Path(record["run"]).name for record in one] == [run.run_id]
+    assert not half.exists()
     for arguments, words in (
             (("--runs", "vae-0"), "unknown run with weights in"),
             (("--methods", "cc_vae"), "unknown method with weights in"),

@@ -90,6 +90,7 @@ def unpack(store: Store, out: str | Path, *, methods: Collection[str] | None = N
         files.write_curves(folder, run_id, curves.get(run_id, {"step": []}))
         files.write_json(folder / "run.json",  # last: its presence means that all is there
                          {"format": FORMAT, "run_id": run_id} | _info(rows[run_id]))
+        files.sweep(folder)
     return folders
 
 
