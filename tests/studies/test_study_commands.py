@@ -1,13 +1,17 @@
 """`unweave study` as a user calls it."""
 
 import json
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from unweave import load, train
 from unweave.cli import main
+from unweave.studies.ray_engine import connect
 from unweave.studies.store import open_store
+from unweave.types import UserError
 
 STUDY = """
 from unweave.training import plan
@@ -120,3 +124,15 @@ def test_data_that_are_missing_leave_no_store_behind(tmp_path, capsys):
 def test_the_list(capsys):
     names = {record["name"] for record in json.loads(call(capsys, "list", "--json").out)}
     assert {"locatello2019", "quick"} <= names
+
+
+@pytest.mark.parametrize(("address", "words"), [
+    (None, r"Ray does not start on this machine \(The current node timed out"),
+    ("auto", r"no Ray cluster answers at 'auto' \(The current node timed out")])
+def test_a_ray_that_does_not_start_is_one_sentence(monkeypatch, address, words):
+    def init(**_):
+        raise Exception("The current node timed out during startup.\nMore of it.")  # Ray's own
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=bool, init=init))
+    with pytest.raises(UserError, match=words):
+        connect(address)

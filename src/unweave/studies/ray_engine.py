@@ -88,10 +88,14 @@ def connect(address: str | None) -> Any:
     if not ray.is_initialized():
         try:
             ray.init(address=address, log_to_driver=False, logging_level="error")
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise UserError(f"no Ray cluster answers at {address!r} "
-                            f"({str(error).splitlines()[0]}): start one with `ray start --head`, "
-                            "or leave --address out for one of this machine alone") from None
+        except Exception as error:  # where a node of this machine is slow to start, a bare one
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            if address is None:
+                raise UserError(f"Ray does not start on this machine ({reason}): try again when "
+                                "it has less to do, or leave --engine ray out") from None
+            raise UserError(f"no Ray cluster answers at {address!r} ({reason}): start one with "
+                            "`ray start --head`, or leave --address out for one of this machine "
+                            "alone") from None
     return ray
 
 
