@@ -22,14 +22,25 @@ def prose(path):
     return re.sub(r"<!--.*?-->", "", CODE.sub("", path.read_text()), flags=re.DOTALL)
 
 
+def headings(path):
+    """The headings of a page, with the text of their links."""
+    return [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+            for heading in re.findall(r"^#+ (.+)$", prose(path), re.MULTILINE)]
+
+
 def anchors(path):
     """Anchors of the headings of a page, as the site makes them."""
     found = []
-    for heading in re.findall(r"^#+ (.+)$", prose(path), re.MULTILINE):
-        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
-        plain = unicodedata.normalize("NFKD", plain).encode("ascii", "ignore").decode()
+    for heading in headings(path):
+        plain = unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode()
         found.append(re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower()))
     return found
+
+
+def github_anchors(path):
+    """The same as GitHub makes them: every space is a hyphen, also those around a sign."""
+    return [re.sub(r"[^\w\s-]", "", heading).strip().lower().replace(" ", "-")
+            for heading in headings(path)]
 
 
 def test_the_navigation_has_every_page_once():
@@ -49,6 +60,7 @@ def test_links_lead_to_pages_and_headings_that_exist(path):
         assert DOCS in there.parents, f"{path.name}: {target} is outside the site"
         if anchor:
             assert anchor in anchors(there), f"{path.name}: {target}"
+            assert anchor in github_anchors(there), f"{path.name}: {target} (on GitHub)"
 
 
 def test_the_reference_names_what_exists():
