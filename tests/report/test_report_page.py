@@ -201,6 +201,38 @@ def test_traversals_of_a_folder_are_those_of_the_best_runs_that_did_not_diverge(
     assert shown == [runs[3].run_id, runs[2].run_id]
 
 
+def test_a_folder_is_reported_on_without_data_of_its_runs_and_without_damaged_ones(tmp_path):
+    """What lived in memory when it was trained has scores and curves all the same."""
+    first, second, third = (random_run(seed=seed) for seed in range(3))
+    for run in (first, second, third):
+        write_run(run, tmp_path / "runs")
+    row = score_row(first, "mig", 0.5) | {"low": None, "high": None, "overridden": "[]"}
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "runs" / first.run_id / "scores.parquet")
+    (tmp_path / "runs" / third.run_id / "config.json").write_text("{")
+    record = write_report(tmp_path / "runs", tmp_path / "a.html", num_looks=1)
+    assert (record["runs"], record["traversals"]) == (2, 0)
+    contents = data_of(tmp_path / "a.html")
+    assert sorted(values_of(contents, "run_id")) == sorted([first.run_id, second.run_id])
+    assert set(contents["curves"]) == {first.run_id, second.run_id}
+    left_out, not_looked_at = contents["not_shown"]
+    assert left_out.startswith(f"left out: {third.run_id}/config.json cannot be read")
+    assert not_looked_at.startswith(f"{first.run_id}: {first.run_id} was trained on 'noise'")
+    # No command trains on what was in memory.
+    assert [what for what, _ in contents["commands"]] == ["score", "make this report"]
+    with pytest.raises(UserError, match=r"config\.json cannot be read"):
+        write_report(tmp_path / "runs" / third.run_id, tmp_path / "b.html")
+
+
+def test_options_of_stores_are_refused_for_folders_and_the_other_way_round(store, tmp_path):
+    write_run(random_run(), tmp_path / "runs")
+    for words in ({"study": "mine"}, {"source": "published"}):
+        with pytest.raises(UserError, match="chooses among the runs of a store"):
+            write_report(tmp_path / "runs", tmp_path / "a.html", **words)
+    with pytest.raises(UserError, match="--published is for run folders"):
+        write_report(store.address, tmp_path / "a.html", published=store.address)
+    assert not (tmp_path / "a.html").exists()
+
+
 def test_the_report_says_how_it_was_made_with_the_convention_and_all(store, tmp_path):
     path = tmp_path / "a.html"
     write_report(store.address, path, convention="paper", num_looks=0, seed=3, title="My $ study")

@@ -353,12 +353,8 @@ class Run:
             len(chosen), num, *self.dataset.image_shape)
 
 
-def load(folder: str | Path, *, device: str = "auto", data: FactorDataset | None = None) -> Run:
-    """The run in a folder that training wrote. UserError if it is foreign, newer or damaged.
-
-    `data` is the data set of a run that was trained on one in memory; others are found by name.
-    """
-    folder = Path(folder)
+def finished(folder: Path) -> tuple[RunConfig, dict[str, Any]]:
+    """Config and info of a run folder, which needs neither data nor weights; as `load`, or not."""
     config = files.read_config(folder)
     if not (folder / "run.json").exists():
         if (folder / "checkpoint.safetensors").exists():
@@ -369,6 +365,16 @@ def load(folder: str | Path, *, device: str = "auto", data: FactorDataset | None
     info = files.read_json(folder / "run.json")
     if info.get("format", FORMAT) > FORMAT or "status" not in info:
         raise UserError(f"{folder / 'run.json'} was not written by this version of unweave")
+    return config, info
+
+
+def load(folder: str | Path, *, device: str = "auto", data: FactorDataset | None = None) -> Run:
+    """The run in a folder that training wrote. UserError if it is foreign, newer or damaged.
+
+    `data` is the data set of a run that was trained on one in memory; others are found by name.
+    """
+    folder = Path(folder)
+    config, info = finished(folder)
     where = choose_device(device)
     weights, _ = files.read_tensors(folder / "weights.safetensors", str(where))
     if data is None and parse_spec(config.data)[0] not in DATASETS:

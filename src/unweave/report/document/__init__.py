@@ -52,9 +52,16 @@ def write_report(target: str | Path, out: str | Path, *, study: str | None = Non
                                "device": device}
     path = Path(target)
     if "://" in str(target) or (path / "store.json").exists():
+        if published is not None:
+            raise UserError(f"--published is for run folders, and {target} is a store: import the "
+                            "published runs into it with `unweave study import published`")
         gathered = from_store(open_store(str(target)), study=study, source=source, **options)
     elif not path.is_dir():
         raise UserError(f"there is no store and no run at {target}: give a folder")
+    elif study is not None or source is not None:
+        said = "--study" if study is not None else "--source"
+        raise UserError(f"{said} chooses among the runs of a store, and {target} is none: leave "
+                        "it out, or give a store")
     else:
         gathered = from_runs(path, **options, published=None if published is None
                              else open_store(published))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from unweave.config import RunConfig
+from unweave.data import DATASETS, parse_spec
 from unweave.report.document.values import column, numbers, short
 from unweave.studies.answers.grid import METRICS
 
@@ -98,6 +99,8 @@ def train_command(config: RunConfig | None) -> str | None:
     usual = RunConfig(config.method)
     if any(getattr(config, k) != getattr(usual, k) for k in
            ("adam_beta1", "adam_beta2", "adam_eps")):
+        return None
+    if parse_spec(config.data)[0] not in DATASETS:  # it was in memory
         return None
     words = ["unweave", "train", config.method, "--data", config.data]
     for letter, value in config.hyper:

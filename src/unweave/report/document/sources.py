@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from unweave.config import RunConfig
 from unweave.report.answers import about
 from unweave.report.document.contents import (
     Scores,
@@ -25,7 +26,9 @@ from unweave.studies.catalog import strength_of
 from unweave.studies.kept import kept, load_kept
 from unweave.studies.standing import studies_in, study_record
 from unweave.studies.store import Store
-from unweave.training import Run, load
+from unweave.training import load
+from unweave.training.folder import Curves, read_curves
+from unweave.training.run import finished
 from unweave.types import UserError
 
 
@@ -128,40 +131,62 @@ def from_runs(target: Path, *, convention: str = "study2019", num_looks: int = 6
     if not folders:
         raise UserError(f"{target} is neither a store, nor a run folder, nor a folder of finished "
                         "runs: give one of these")
-    runs, scores, curves, looks, not_shown = [], Scores(), {}, [], []
-    loaded = [load(folder, device=device) for folder in folders]
-    for i, run in enumerate(loaded):
-        runs.append(_row(run))
-        for row in _scores(run.folder, convention):
-            scores.add(len(loaded), i, row)
-        curves[run.run_id] = run.curves
-    place = {run.run_id: i for i, run in enumerate(loaded)}
-    done = [run.run_id for run in loaded if run.status == "done"]
-    for run in (loaded[place[run_id]] for run_id in _best_first(done, place, scores)[:num_looks]):
+    held, not_shown = _readable(folders)
+    place = {config.run_id: i for i, (_, config, _, _) in enumerate(held)}
+    scores, looks = Scores(), []
+    for i, (folder, *_) in enumerate(held):
+        for row in _scores(folder, convention):
+            scores.add(len(held), i, row)
+    done = [config.run_id for _, config, info, _ in held if info["status"] == "done"]
+    for run_id in _best_first(done, place, scores)[:num_looks]:
+        folder = held[place[run_id]][0]
         try:
-            looks.append(look(run, seed=seed))
-        except UserError as reason:
-            not_shown.append(f"{run.run_id}: {reason}")
-    title = (f"Run {loaded[0].run_id}" if len(loaded) == 1
-             else f"{len(loaded)} runs in {_short(str(target))}")
-    commands = [[f"train {run.run_id}", said] for run in loaded[:40]
-                if (said := train_command(run.config))]
+            looks.append(look(load(folder, device=device), seed=seed))
+        except UserError as reason:  # its data may have been in memory: the rest needs none
+            not_shown.append(f"{run_id}: {_without_parent(reason, folder)}")
+    title = (f"Run {held[0][1].run_id}" if len(held) == 1
+             else f"{len(held)} runs in {_short(str(target))}")
+    commands = [[f"train {config.run_id}", said] for _, config, _, _ in held[:40]
+                if (said := train_command(config))]
     commands.append(["score", shlex.join(["unweave", "score", str(target)])])
     rows = None if published is None else read_rows(published, source="published",
                                                     convention=convention, keys=scores.ordered())
-    return Gathered(title, runs, scores, curve_values(curves), looks, not_shown,
-                    commands=commands, published=rows, convention=convention)
+    return Gathered(title, [_row(config, info) for _, config, info, _ in held], scores,
+                    curve_values({config.run_id: own for _, config, _, own in held}), looks,
+                    not_shown, commands=commands, published=rows, convention=convention)
 
 
-def _row(run: Run) -> dict[str, Any]:
-    letter, strength = strength_of(run.config)
-    config = run.config
-    return {"run_id": run.run_id, "source": "unweave", "status": run.status,
+_Held = tuple[Path, RunConfig, dict[str, Any], Curves]
+
+
+def _readable(folders: Sequence[Path]) -> tuple[list[_Held], list[str]]:
+    """What run folders say without their data and weights, and a sentence for each damaged one."""
+    held: list[_Held] = []
+    problems: list[tuple[UserError, Path]] = []
+    for folder in folders:
+        try:
+            config, info = finished(folder)
+            strength_of(config)  # a method that is not installed here is told of as well
+            held.append((folder, config, info, read_curves(folder)))
+        except UserError as problem:
+            problems.append((problem, folder))
+    if not held:
+        raise problems[0][0]
+    return held, [f"left out: {_without_parent(*told)}" for told in problems]
+
+
+def _without_parent(problem: UserError, folder: Path) -> str:
+    return str(problem).replace(f"{folder.parent}/", "")
+
+
+def _row(config: RunConfig, info: Mapping[str, Any]) -> dict[str, Any]:
+    letter, strength = strength_of(config)
+    return {"run_id": config.run_id, "source": "unweave", "status": info["status"],
             "method": config.method, "data": config.data, "letter": letter, "strength": strength,
             "seed": config.seed, "steps": config.steps, "num_latents": config.num_latents,
             "architecture": config.architecture, "config": config,
-            "seconds": run.info.get("seconds"), "device": run.info.get("device"),
-            "versions": run.info.get("versions")}
+            "seconds": info.get("seconds"), "device": info.get("device"),
+            "versions": info.get("versions")}
 
 
 def _scores(folder: Path | None, convention: str) -> Sequence[dict[str, Any]]:
