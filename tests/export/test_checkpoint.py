@@ -148,6 +148,11 @@ def test_a_checkpoint_with_odd_parts_is_one_sentence_and_no_run(tmp_path):
     stored(tmp_path / "good", Theirs(), SPECS)
     with pytest.raises(UserError, match="unknown data set 'dsprite'"):
         import_checkpoint(tmp_path / "good", out=tmp_path / "runs", data="dsprite")
+    for data, said in (("dsprites,foo=1", "dsprites has no options, got foo=1"),
+                       ("mnist,siz=28", "unknown option of mnist 'siz'"),
+                       ("mpi3d_toy:", "names no file"), ("shapes3d-render:a.h5", "takes no file")):
+        with pytest.raises(UserError, match=said):
+            import_checkpoint(tmp_path / "good", out=tmp_path / "runs", data=data)
     for name, weight in (("encoder.mu_logvar_gen.weight", torch.zeros(19, 256)),
                          ("encoder.lin1.weight", torch.zeros(5, 5))):
         state = Theirs().state_dict() | {name: weight}

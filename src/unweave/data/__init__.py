@@ -44,6 +44,7 @@ __all__ = [
     "ResidentImages",
     "absolute_spec",
     "check_file",
+    "checked_spec",
     "contact_sheet",
     "data_folder",
     "factor_walks",
@@ -85,24 +86,35 @@ DATASETS: Entries[DatasetEntry] = Entries("unweave.datasets", DatasetEntry, _OUR
 
 def load_data(spec: str) -> FactorDataset:
     """The data set called `name`, `name:FILE`, or either with options; `spec` becomes its name."""
+    name, file, options = checked_spec(spec)
+    entry = DATASETS[name]
+    chosen = {option: options.pop(option) for option in cells.OPTIONS if option in options}
+    path = None if file is None else written_path(file)
+    return _trained_on(entry.load(spec, path, **options), chosen)
+
+
+def checked_spec(spec: str) -> tuple[str, str | None, dict[str, str]]:
+    """As `parse_spec`, of what can be a data set as far as its name and options tell.
+
+    Nothing is opened: whether its files are here, and what the options are set to, is not asked.
+    """
     name, file, options = parse_spec(spec)
     if name not in DATASETS:
         raise unknown_name("data set", name, DATASETS)
     entry = DATASETS[name]
-    chosen = {option: options.pop(option) for option in cells.OPTIONS if option in options}
     for option in options:
+        if option in cells.OPTIONS:
+            continue
         if not entry.options:
             raise UserError(f"{name} has no options, got {option}={options[option]}: leave it out")
         if option not in entry.options:
             raise unknown_name(f"option of {name}", option, entry.options)
-    if file is None:
-        return _trained_on(entry.load(spec, None, **options), chosen)
-    if not entry.file:
+    if file is not None and not entry.file:
         raise UserError(f"{name} takes no file, got {file!r}: use the name {name} alone")
-    if not file:
+    if file is not None and not file:
         raise UserError(f"{spec!r} names no file: write {name}:FILE, where FILE is {entry.file}, "
                         f"or {name} alone")
-    return _trained_on(entry.load(spec, written_path(file), **options), chosen)
+    return name, file, options
 
 
 def _trained_on(dataset: FactorDataset, chosen: dict[str, str]) -> FactorDataset:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from unweave.config import FORMAT, RunConfig
-from unweave.data import DATASETS, absolute_spec, parse_spec
+from unweave.data import DATASETS, absolute_spec, checked_spec, parse_spec
 from unweave.nn import ARCHITECTURES
 from unweave.nn.plain import from_plain
 from unweave.objectives import LIKELIHOODS, letters
@@ -163,8 +163,8 @@ def _config(said: Mapping[str, Any], data: str | None, num_latents: int,
             raise UserError(f"the checkpoint was trained on {said['dataset']!r}, which is not a "
                             "data set here: give images of that kind with --data")
         data = _DATA[said["dataset"]]
-    elif parse_spec(data)[0] not in DATASETS:
-        raise unknown_name("data set", parse_spec(data)[0], DATASETS)
+    else:
+        checked_spec(data)
     loss, likelihood = str(said.get("loss", "VAE")), str(said.get("rec_dist", "bernoulli"))
     if likelihood not in LIKELIHOODS:
         raise unknown_name(f"rec_dist of {SOURCE}", likelihood, LIKELIHOODS)
