@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from fake_hub import serving
+from fake_hub import Handler, serving
 
 import unweave
 from small import small_plan, train_small
@@ -81,6 +81,32 @@ def test_what_fails_is_one_sentence_and_leaves_nothing(at_home, run, tmp_path, m
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(UserError, match="the Hub"):
         push(run, tmp_path / "out", "ada/other")
+
+
+@pytest.mark.parametrize("file", ["../../evil.txt", "/evil.txt", "x\0y"])
+def test_files_that_would_lie_elsewhere_are_refused_in_a_sentence(at_home, tmp_path, file):
+    at_home.repositories["eva/out"] = {"README.md": b"", file: b"evil"}
+    with pytest.raises(UserError, match="neither taken nor given"):
+        pull("eva/out", tmp_path / "a" / "b")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    assert list((tmp_path / "a" / "b").iterdir()) == []
+
+
+def test_odd_names_tokens_and_servers_are_one_sentence(at_home, run, tmp_path, monkeypatch):
+    export_run(run, tmp_path / "out", to="torch")
+    for name in ("ada/a--b", "ada/a..b", "ada/" + "x" * 200):
+        with pytest.raises(UserError, match="check the name"):
+            pull(name, tmp_path / "in")
+        with pytest.raises(UserError, match="check the name"):
+            push(run, tmp_path / "out", name)
+    monkeypatch.setenv("HF_TOKEN", "\u00fcn")
+    with pytest.raises(UserError, match="your token"):
+        push(run, tmp_path / "out", "ada/token")
+    # A server that answers everything with its front page, as those of hotels do.
+    monkeypatch.setattr(Handler, "do_GET", lambda self: self.answer(200, b"<html>welcome</html>"))
+    at_home.repositories["ada/whole"] = {"README.md": b""}
+    with pytest.raises(UserError, match="HF_ENDPOINT"):
+        pull("ada/whole", tmp_path / "in")
 
 
 def test_the_command_line_pushes_and_pulls_a_run(at_home, tmp_path, capsys):

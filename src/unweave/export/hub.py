@@ -103,6 +103,8 @@ def _errors(name: str) -> Iterator[None]:
     _, errors = _library()
     try:
         yield
+    except UserError:
+        raise
     except errors.RepositoryNotFoundError:
         raise UserError(f"{name} is not on the Hub, or is private and you are not logged in: check "
                         "the name, or run `hf auth login`") from None
@@ -113,12 +115,21 @@ def _errors(name: str) -> Iterator[None]:
         raise UserError("you are not logged in to the Hub: run `hf auth login`, or set HF_TOKEN"
                         ) from None
     except (errors.HfHubHTTPError, OSError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UserError(f"the Hub did not take or give {name} ({reason}): check your connection "
-                        "and that your token may write") from None
+        raise UserError(f"the Hub did not take or give {name} ({_line(error)}): check your "
+                        "connection and that your token may write") from None
+    except ValueError as error:
+        # A name that only the Hub's rules refuse, a file whose name would lead out of the folder,
+        # a token with letters that no token has, a page of another server instead of an answer.
+        raise UserError(f"{name} was neither taken nor given ({_line(error)}): check the name, "
+                        "what is in the repository, your token, and HF_ENDPOINT") from None
     except Exception as error:
         # Its transport (httpx) has errors of its own kind for a server that cannot be reached.
         if type(error).__module__.partition(".")[0] not in ("httpx", "httpx2", "httpcore"):
             raise
         raise UserError(f"the Hub cannot be reached ({error}): check your connection, or "
                         "HF_ENDPOINT") from None
+
+
+def _line(error: Exception) -> str:
+    """The first line of what an error says."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
