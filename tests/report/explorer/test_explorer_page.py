@@ -296,8 +296,15 @@ def test_images_are_picked_by_factors_and_latents_swapped(page, address, folder,
     check_picture(page, run)
     expected = np.round(run.decode(partner)[0, ..., 0] * 255)
     assert np.abs(pixels(page, ".panel-a [data-role=decoded-2]") - expected).max() <= 2
-    page.locator(f".panel-a [data-latent='{j}'] .swap").click()
-    np.testing.assert_allclose(settled(page), first, atol=2e-3)
+    # Back on image 1, by the button or by the key: the second image has its own again, too.
+    for back in (page.locator(f".panel-a [data-latent='{j}'] .swap").click,
+                 functools.partial(page.locator(f".panel-a [data-latent='{j}'] input").press, "r")):
+        back()
+        np.testing.assert_allclose(settled(page), first, atol=2e-3)
+        wait_for(page, "document.querySelector('.small figure:last-child').innerText === 'decoded'")
+        swap = page.locator(f".panel-a [data-latent='{j}'] .swap")
+        assert swap.get_attribute("aria-pressed") == "false"
+        swap.click()
 
 
 def test_a_link_brings_everything_back(page, address, folder):
@@ -417,6 +424,25 @@ def test_pictures_and_gifs_are_saved(page, address, folder):
             gif.seek(frame)
             levels = np.asarray(gif.convert("L")).astype(int)[::4, ::4]
             assert np.abs(levels - expected[frame]).max() <= 1
+
+
+def test_all_in_turn_plays_the_latents_one_after_another(page, address, folder):
+    run = folder.runs[2]
+    open_page(page, address, f"#a={run.run_id}")
+    start = settled(page)
+    order = [int(row.get_attribute("data-latent"))
+             for row in page.locator(".panel-a .latent").all()]
+    page.locator(".panel-a select[aria-label='latent to animate']").select_option("all")
+    page.get_by_role("button", name="Play").click()
+    for j in order[:2]:  # the second only begins when the turn of the first is over
+        wait_for(page, f"""(Number(document.querySelector(".panel-a [data-latent='{j}']")
+            .querySelector("input, select").getAttribute("aria-valuetext").replace("class ", ""))
+            - {start[0, j]}) ** 2 > 0.01""")
+    page.get_by_role("button", name="Stop").click()
+    code = settled(page)
+    others = [j for j in range(code.shape[1]) if j != order[1]]
+    np.testing.assert_allclose(code[0, others], start[0, others], atol=1e-3)
+    check_picture(page, run)
 
 
 def test_a_phone_in_the_dark(browser, address, folder):

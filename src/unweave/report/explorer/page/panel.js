@@ -10,6 +10,8 @@ import { context, reshaped, save, savePng, show, toImageData, toInput } from "./
 
 const AT_ONCE = 3; // tiles of a strip decoded together: a moved slider waits no longer than this
 const FRAMES = 20;
+const PERIOD = 3000; // milliseconds of a latent's way there and back, and of so many classes:
+const CLASSES = 4;
 const MEASURE = "slider-to-picture";
 
 export class Panel {
@@ -23,6 +25,7 @@ export class Panel {
     this.side = side;
     this.actions = actions;
     this.code = new Float32Array(facts.latents.length);
+    this.resting = this.code; // where latents go back to when their turn in an animation ends
     /** @type {(Float32Array | null)[]} codes of the two images */
     this.own = [null, null];
     /** @type {Set<number>} */
@@ -59,8 +62,15 @@ export class Panel {
         this.stop();
         this.move(j, value, at);
       },
-      swap: (/** @type {number} */ j) => this.swap(j),
-      reset: (/** @type {number} */ j) => this.move(j, this.own[0]?.[j] ?? 0),
+      swap: (/** @type {number} */ j) => {
+        this.stop();
+        this.swap(j);
+      },
+      reset: (/** @type {number} */ j) => {
+        this.stop();
+        if (this.swapped.has(j)) this.swap(j); // image 1 has its own again, and so has image 2
+        else this.move(j, this.own[0]?.[j] ?? 0);
+      },
     };
     /** @type {LatentRow[]} */
     this.rows = facts.latents.map((_, j) => new LatentRow(facts, j, side, actions));
@@ -196,6 +206,7 @@ export class Panel {
 
   /** Everything from the code. */
   update() {
+    this.resting = this.code.slice();
     this.show();
     this.refresh();
     this.redrawStrips();
@@ -277,15 +288,30 @@ export class Panel {
     return codes;
   }
 
+  /** Which latents an animation moves, one after another. */
+  chosen() {
+    const { latents } = this.facts;
+    return this.which.value === "all" ? byKl(this.facts).filter((j) => isUsed(latents[j]))
+      : [Number(this.which.value)];
+  }
+
   play() {
-    const j = Number(this.which.value === "all" ? byKl(this.facts)[0] : this.which.value);
-    const latent = this.facts.latents[j];
-    const began = performance.now();
+    const chosen = this.chosen();
+    this.resting = this.code.slice();
+    let turn = 0;
+    let began = performance.now();
     const step = (/** @type {number} */ now) => {
       if (!this.playing || !this.root.isConnected) return;
-      const phase = (now - began) / 3000;
-      this.move(j, latent.values ? Math.floor(phase * 4) % latent.values
-        : latent.reach * Math.sin(2 * Math.PI * phase));
+      const values = () => this.facts.latents[chosen[turn]].values;
+      const phase = () => (now - began) / PERIOD;
+      if (chosen.length > 1 && phase() >= (values() ? values() / CLASSES : 1)) {
+        this.move(chosen[turn], this.resting[chosen[turn]]);
+        turn = (turn + 1) % chosen.length;
+        began = now;
+      }
+      const j = chosen[turn];
+      this.move(j, values() ? Math.floor(phase() * CLASSES) % values()
+        : this.facts.latents[j].reach * Math.sin(2 * Math.PI * phase()));
       this.playing = requestAnimationFrame(step);
     };
     this.playing = requestAnimationFrame(step);
@@ -303,8 +329,7 @@ export class Panel {
   async saveGif() {
     this.stop();
     const { facts } = this;
-    const chosen = this.which.value === "all" ? byKl(facts).filter((j) => isUsed(facts.latents[j]))
-      : [Number(this.which.value)];
+    const chosen = this.chosen();
     const [height, width, channels] = facts.shape;
     const size = height * width * channels;
     const frames = [];
