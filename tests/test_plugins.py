@@ -22,7 +22,15 @@ def half(out, *, weight: float = 0.5):
     terms = elbo_terms(out)
     return {"loss": terms["recon"] + weight * terms["kl"]} | terms
 
+def untyped(out, *, weight=0.5):
+    return elbo_terms(out)
+
+def unset(out, *, weight: float):
+    return elbo_terms(out)
+
 HALF = Method(half, "nobody 2026", "the KL counts half", aliases=("halved",))
+UNTYPED, UNSET = Method(untyped, "", ""), Method(unset, "", "")
+WORD = Method("a word", "", "")
 NUMBER = 3
 '''
 
@@ -42,7 +50,7 @@ def install(folder: Path, module: str, source: str, points: dict[str, str],
 def methods(tmp_path, monkeypatch):
     """A dictionary of methods that has not been looked at yet; plugins go into tmp_path."""
     monkeypatch.syspath_prepend(tmp_path)
-    return Entries("unweave.methods", Method, dict(METHODS))
+    return Entries("unweave.methods", Method, dict(METHODS), check=METHODS.check)
 
 
 def test_a_plugin_comes_after_ours_and_says_where_it_is_from(tmp_path, methods):
@@ -59,6 +67,10 @@ def test_a_plugin_comes_after_ours_and_says_where_it_is_from(tmp_path, methods):
     ("half", "plugin_bad:MISSING", "cannot be loaded .AttributeError"),
     ("half", "plugin_bad_not_here:HALF", "cannot be loaded .ModuleNotFoundError"),
     ("half", "plugin_bad:NUMBER", "'half' must be a Method, got a int"),
+    ("half", "plugin_bad:UNTYPED", "'weight' of untyped is a letter and needs a type and a def"),
+    ("half", "plugin_bad:UNSET", "'weight' of unset is a letter and needs a type and a default"),
+    ("half", "plugin_bad:WORD", "'half' cannot be used .Type"),
+    ("../half", "plugin_bad:HALF", "'../half' must be letters, digits"),
 ])
 def test_a_broken_plugin_is_left_out_with_a_warning(tmp_path, methods, name, value, words):
     install(tmp_path, "plugin_bad", PACKAGE, {name: value})
@@ -66,6 +78,12 @@ def test_a_broken_plugin_is_left_out_with_a_warning(tmp_path, methods, name, val
         assert len(methods) == len(METHODS)
     assert methods["beta_vae"] is METHODS["beta_vae"]
     assert methods.origins == {}
+
+
+def test_a_plugin_that_ends_the_program_is_left_out_like_any_other(tmp_path, methods):
+    install(tmp_path, "plugin_exits", "raise SystemExit(3)", {"half": "plugin_exits:HALF"})
+    with pytest.warns(UserWarning, match="cannot be loaded .SystemExit: 3"):
+        assert len(methods) == len(METHODS)
 
 
 def test_whichever_is_imported_first_it_trains(tmp_path):

@@ -15,8 +15,9 @@ it is made. A package may therefore import unweave, and unweave that package, in
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from importlib import metadata
 from typing import Generic, TypeVar
 
@@ -30,8 +31,9 @@ GROUPS = ("unweave.methods", "unweave.metrics", "unweave.datasets")
 class Entries(MutableMapping[str, Entry], Generic[Entry]):
     """What is known under a name: our own entries, in their order, then those of plugins."""
 
-    def __init__(self, group: str, kind: type[Entry], own: Mapping[str, Entry]) -> None:
-        self.group, self.kind = group, kind
+    def __init__(self, group: str, kind: type[Entry], own: Mapping[str, Entry],
+                 check: Callable[[Entry], object] | None = None) -> None:
+        self.group, self.kind, self.check = group, kind, check
         self.origins: dict[str, str] = {}
         """The package, with its version, of every entry that a plugin brought."""
         self._entries, self._complete = dict(own), False
@@ -54,7 +56,7 @@ class Entries(MutableMapping[str, Entry], Generic[Entry]):
             return
         try:
             found = point.load()
-        except Exception as error:  # somebody else's code: whatever it raises must not stop us
+        except (Exception, SystemExit) as error:  # not our code: it must not stop us
             warnings.warn(f"{said}: {point.value} cannot be loaded ({type(error).__name__}: "
                           f"{error})", stacklevel=4)
             return
@@ -69,6 +71,13 @@ class Entries(MutableMapping[str, Entry], Generic[Entry]):
             return f"{name!r} must be a {self.kind.__name__}, got a {type(entry).__name__}"
         if getattr(entry, "name", name) != name:
             return f"{name!r} calls itself {entry.name!r}: give it one name"
+        if not re.fullmatch(r"\w[\w.-]*", name):  # it is part of folders, addresses and commands
+            return f"{name!r} must be letters, digits, _, . and -"
+        try:
+            if self.check is not None:
+                self.check(entry)
+        except Exception as error:  # an entry that is wrong inside would end commands of all others
+            return f"{name!r} cannot be used ({type(error).__name__}: {error})"
         return ""
 
     def __getitem__(self, name: str) -> Entry:

@@ -123,7 +123,13 @@ _OURS: dict[str, Method] = {
         "infogan with Wasserstein distance and gradient penalty", posterior=CODES, game=WGAN),
 }
 
-METHODS: Entries[Method] = Entries("unweave.methods", Method, _OURS)
+def _letters_of(method: Method) -> Mapping[str, Letter]:
+    """The letters of a record; errors if its functions do not declare them as they should."""
+    return {name: letter for function in method.functions
+            for name, letter in declared(function).items()}
+
+
+METHODS: Entries[Method] = Entries("unweave.methods", Method, _OURS, check=_letters_of)
 """Methods by name: ours, and those of installed plugins."""
 
 
@@ -143,9 +149,7 @@ def canonical(method: str) -> str:
 
 def letters(method: str) -> Mapping[str, Letter]:
     """The letters of a method: of its objective, its posterior and its other parts, in order."""
-    record = METHODS[canonical(method)]
-    return {name: letter for function in record.functions
-            for name, letter in declared(function).items()}
+    return _letters_of(METHODS[canonical(method)])
 
 
 def complete(method: str, given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

@@ -99,6 +99,9 @@ def declared(function: Callable[..., Any]) -> Mapping[str, Letter]:
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY or name in CONTEXT:
             continue
+        if name not in hints or parameter.default is parameter.empty:
+            raise UserError(f"{name!r} of {function.__name__} is a letter and needs a type and a "
+                            f"default, as in {name}: float = 1.0")
         hint, allowed = hints[name], None
         if get_origin(hint) is Annotated:
             hint, allowed = get_args(hint)[:2]

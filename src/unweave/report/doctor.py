@@ -208,7 +208,7 @@ def _tried(name: str, look: Callable[[], Finding], advice: str, missing: str = "
         return look()
     except (ModuleNotFoundError, metadata.PackageNotFoundError) as error:
         return Finding(name, False, missing or _said(error), advice)
-    except Exception as error:  # installed and broken: say so, and go on with the rest
+    except (Exception, SystemExit) as error:  # installed and broken: say so, and go on
         return Finding(name, False, f"broken: {_said(error)}", advice)
 
 
