@@ -254,5 +254,5 @@ def test_which_letters_may_differ_within_a_stack():
         "beta_tcvae": {"sampling"}, "information_dropout": {"sampling"},
         "dip_vae_i": {"estimate"}, "dip_vae_ii": {"estimate"}, "joint_vae": {"categories"},
         "vade": {"clusters", "pretrain_steps", "pretrain_loss"},
-        "infogan": players, "infowgan_gp": players,
+        "infogan": players | {"game"}, "infowgan_gp": players,
     }
