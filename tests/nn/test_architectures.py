@@ -191,6 +191,7 @@ def test_glorot_statistics():
 
 
 def test_pytorch_scheme_has_the_bounds_of_torch_modules():
+    torch.manual_seed(0)  # of 16 numbers none is beyond 0.7 of the bound once in 300 draws
     architecture = nn.ARCHITECTURES["conv64-small"]
     params = nn.init_params(architecture, (64, 64, 1), 20, 10, Streams([0]), "pytorch")
     modules = {"encoder.conv3": torch.nn.Conv2d(16, 32, 4),
