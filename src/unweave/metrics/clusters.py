@@ -19,7 +19,7 @@ KEYS = {"clusters.accuracy": Range(0.0, 1.0), "clusters.nmi": Range(0.0, 1.0),
         "clusters.ari": Range(-0.5, 1.0)}
 PAPERS = {"clusters.accuracy": "Jiang et al. 2017, section 4.4",
           "clusters.nmi": "Strehl & Ghosh 2002", "clusters.ari": "Hubert & Arabie 1985"}
-VERSION = "1"
+VERSION = "2"
 
 
 def contingency(clusters: ArrayLike, classes: ArrayLike) -> Float[np.ndarray, "cluster class"]:

@@ -54,7 +54,7 @@ METRIC = Metric(
     draw=draw_points,
     keys={"dcimig": Key(Range(0.0, 1.0))},
     paper="Sepliarskaia et al. 2019",
-    version="1",
+    version="2",
     summary="how much of all factors is in latents of their own",
     conventions={
         "paper": {"num_points": None, "num_bins": 20},

@@ -180,7 +180,7 @@ METRIC = Metric(
     draw=draw_points,
     keys={"infomec.m": SHARE, "infomec.e": SHARE, "infomec.c": SHARE},
     paper="Hsu et al. 2023",
-    version="1",
+    version="2",
     summary="whether a latent knows one factor, a linear model all, and a factor is in one latent",
     conventions={
         # Nearest neighbours. The paper's number of rows is left open: the study's.

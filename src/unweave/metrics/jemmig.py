@@ -72,7 +72,7 @@ METRIC = Metric(
     draw=draw_points,
     keys={"jemmig": Key(Range(0.0, 1.0))},
     paper="Do & Tran 2020",
-    version="1",
+    version="2",
     summary="how nearly one latent and a factor determine each other, and no other latent knows it",
     conventions={
         "paper": {"num_points": None, "num_bins": 20},

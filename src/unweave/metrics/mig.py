@@ -166,7 +166,7 @@ METRIC = Metric(
     draw=draw_points,
     keys={"mig": Key(Range(0.0, 1.0)), "mig.posterior": Key(Range(0.0, 1.0))},
     paper="Chen et al. 2018, section 4.1",
-    version="1",
+    version="2",
     summary="how much more one latent knows about a factor than any other latent does",
     conventions={
         # Chen et al. use the whole data set. Their score needs the posteriors q(z|x) and is

@@ -59,7 +59,7 @@ METRIC = Metric(
     draw=draw_points,
     keys={"mig_sup": Key(Range(0.0, 1.0))},
     paper="Li et al. 2020",
-    version="1",
+    version="2",
     summary="how much more a latent knows about one factor than about any other",
     conventions={
         "paper": {"num_points": None, "num_bins": 20, "normalise": "factor"},

@@ -64,7 +64,7 @@ METRIC = Metric(
     draw=draw_points,
     keys={"modularity": Key(Range(0.0, 1.0))},
     paper="Ridgeway & Mozer 2018, section 3",
-    version="1",
+    version="2",
     summary="how much of what a latent knows is about one factor",
     conventions={
         # Ridgeway & Mozer bin latents too, without saying how many bins. They score codes whose

@@ -108,7 +108,7 @@ METRIC = Metric(
     draw=draw_points,
     keys={"mutual_info_score": Key(Range(0.0), higher_is_better=False)},
     paper="computed for the runs of Locatello et al. 2019",
-    version="1",
+    version="2",
     summary="how much latents know about each other",
     conventions={"paper": {"num_points": 10_000, "num_bins": 20},
                  "study2019": {"num_points": 10_000, "num_bins": 20}},

@@ -244,7 +244,7 @@ METRIC = Metric(
     draw=draw_split,
     keys={"sap": Key(Range(0.0, 1.0))},
     paper="Kumar et al. 2018, section 3",
-    version="1",
+    version="2",
     summary="how much better one latent predicts a factor than the next one does",
     conventions={
         # Codes are standardised, as the study's text also says; its code does not.
